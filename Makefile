@@ -1,0 +1,61 @@
+# `make run` and `make test` set up what they need; the rest is for who works on the program.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+ARGS ?=
+BIN := .venv/bin
+FAKE := build/fake-nvml/libnvidia-ml.so.1
+
+.PHONY: help run test lint format generate check-generated fake-nvml test-e2e test-root test-stalls test-gpu bench lock clean venv-run venv-test
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: venv-run  ## set up and run the daemon; ARGS='--web.listen-address=:9410 ...'
+	$(BIN)/gpuwait serve $(ARGS)
+
+test: venv-test fake-nvml  ## set up and run the tests: no root, no GPU, no network
+	$(BIN)/pytest -q -m 'not root and not e2e' $(ARGS)
+
+lint: venv-test  ## style, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: venv-test  ## mend what a formatter can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+generate: venv-run  ## write exporter/METRICS.md from the code
+	$(BIN)/gpuwait metrics --format markdown >exporter/METRICS.md.new
+	mv exporter/METRICS.md.new exporter/METRICS.md
+
+check-generated: generate  ## fail where a generated file is stale
+	git diff --exit-code -- exporter/METRICS.md
+
+fake-nvml:  ## build the fake NVML that tests use (needs cc)
+	$(MAKE) -s -C tests/fakes/nvml OUT=$(CURDIR)/build/fake-nvml
+
+test-e2e: venv-test  ## against the real node_exporter and promtool (Debian: prometheus prometheus-node-exporter)
+	$(BIN)/pytest -q -m e2e $(ARGS)
+
+test-root: venv-test  ## what needs root
+	$(BIN)/pytest -q -m root $(ARGS)
+
+test-gpu: venv-test  ## on a machine with an NVIDIA GPU: compare with nvidia-smi under load
+	$(BIN)/python tests/real_gpu/check.py
+
+bench: venv-run  ## CPU, memory and latency beside node_exporter; ARGS='--host small'
+	$(BIN)/python tests/bench/compare.py $(ARGS)
+
+lock: venv-test  ## write constraints.txt from what is installed
+	$(BIN)/python -m pip freeze --exclude-editable >constraints.txt
+
+clean:  ## remove what was built
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+venv-run:
+	@.ci/venv run
+
+venv-test:
+	@.ci/venv test

@@ -1,0 +1,7 @@
+"""`python -m gpuwait`."""
+
+import sys
+
+from gpuwait.cli import main
+
+sys.exit(main())

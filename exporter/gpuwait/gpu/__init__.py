@@ -1,0 +1,1 @@
+"""The GPU library behind a process of its own."""

@@ -1,0 +1,130 @@
+"""The one place that opens files of the host, below the configured roots.
+
+Kernel files are read whole with `os.open` and `os.read` in pieces of 16 KiB:
+a larger buffer costs more than the read itself (25 us for 1 MiB).
+No function here may be pointed at a mounted file system: a dead NFS server
+would block the caller in the kernel, unkillably.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+
+PIECE = 16 * 1024
+#: No kernel file that is read here comes near this; a larger one is a fault, not data.
+LIMIT = 64 * 1024 * 1024
+
+#: Errors that say "this kernel, driver or container does not offer that file", as against a fault.
+#: EOPNOTSUPP: PSI compiled in but off; ENODEV: a cgroup or device that just went away;
+#: ESRCH: a process that just ended; EINVAL: some drivers' counters.
+ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EOPNOTSUPP, errno.ENODEV, errno.ESRCH})
+
+
+def is_absent(error: OSError) -> bool:
+    """Tell whether an error means that the source is not there, as against a fault."""
+    return error.errno in ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Paths of one host: its own, a container's view of it, or a captured tree.
+
+    procfs, sysfs: mount points of the two kernel file systems.
+    rootfs:        root of the host's file system; only `udev` data below it is ever read.
+    """
+
+    procfs: str = "/proc"
+    sysfs: str = "/sys"
+    rootfs: str = "/"
+    udev_data: str = "/run/udev/data"
+
+    def proc(self, path: str) -> str:
+        """Text of `<procfs>/<path>`; raises OSError."""
+        return read_text(f"{self.procfs}/{path}")
+
+    def sys(self, path: str) -> str:
+        """Text of `<sysfs>/<path>`; raises OSError."""
+        return read_text(f"{self.sysfs}/{path}")
+
+    def maybe_proc(self, path: str) -> str | None:
+        """Text of `<procfs>/<path>`, None where it is absent; raises OSError for a fault."""
+        return maybe_text(f"{self.procfs}/{path}")
+
+    def maybe_sys(self, path: str) -> str | None:
+        """Text of `<sysfs>/<path>`, None where it is absent; raises OSError for a fault."""
+        return maybe_text(f"{self.sysfs}/{path}")
+
+    def list_proc(self, path: str = "") -> list[str]:
+        """Names in `<procfs>/<path>`, sorted; raises OSError."""
+        return sorted(os.listdir(f"{self.procfs}/{path}"))
+
+    def list_sys(self, path: str) -> list[str]:
+        """Names in `<sysfs>/<path>`, sorted, empty where the directory is absent."""
+        try:
+            return sorted(os.listdir(f"{self.sysfs}/{path}"))
+        except OSError as error:
+            if is_absent(error):
+                return []
+            raise
+
+    def subdirectories(self, path: str) -> list[str]:
+        """Names of the directories in `<sysfs>/<path>`, sorted, empty where it is absent; raises OSError.
+
+        Links are not followed, and the kernel tells directories apart without a look at each.
+        """
+        try:
+            with os.scandir(f"{self.sysfs}/{path}") as entries:
+                return sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
+        except OSError as error:
+            if is_absent(error):
+                return []
+            raise
+
+    def sys_link(self, path: str) -> str | None:
+        """Resolved target of `<sysfs>/<path>`, None where it is absent. Reads links of sysfs only."""
+        full = f"{self.sysfs}/{path}"
+        return os.path.realpath(full) if os.path.lexists(full) else None
+
+
+def read_bytes(path: str) -> bytes:
+    """Whole content of a kernel file; raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # A short read is not the end: seq_file hands out one record set at a time.
+        piece = os.read(descriptor, PIECE)
+        if not piece:
+            return b""
+        rest = os.read(descriptor, PIECE)
+        if not rest:
+            return piece
+        pieces = [piece, rest]
+        size = len(piece) + len(rest)
+        while piece := os.read(descriptor, PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > LIMIT:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return b"".join(pieces)
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def read_text(path: str) -> str:
+    r"""Whole content of a kernel file; a byte that is no UTF-8 becomes `\xNN`. Raises OSError."""
+    return read_bytes(path).decode("utf-8", "backslashreplace")
+
+
+def maybe_text(path: str) -> str | None:
+    """Whole content of a kernel file, None where it is absent; raises OSError for a fault."""
+    try:
+        return read_text(path)
+    except OSError as error:
+        if is_absent(error):
+            return None
+        raise

@@ -1,0 +1,1 @@
+"""Which pod, container, Slurm job or service a process belongs to."""
