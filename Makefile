@@ -5,7 +5,7 @@ ARGS ?=
 BIN := .venv/bin
 FAKE := build/fake-nvml/libnvidia-ml.so.1
 
-.PHONY: help run test lint format generate check-generated fake-nvml test-e2e test-root test-stalls test-gpu bench lock clean venv-run venv-test
+.PHONY: help run test lint format generate check-generated fake-nvml test-e2e test-root test-stalls test-gpu bench golden lock clean venv-run venv-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test-gpu: venv-test  ## on a machine with an NVIDIA GPU: compare with nvidia-smi
 
 bench: venv-run  ## CPU, memory and latency beside node_exporter; ARGS='--host small'
 	$(BIN)/python tests/bench/compare.py $(ARGS)
+
+golden: venv-test fake-nvml  ## rewrite the golden scrapes of tests/hosts; read the diff
+	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/test_hosts.py
 
 lock: venv-test  ## write constraints.txt from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable >constraints.txt

@@ -83,9 +83,9 @@ def _once(config: Config, _: argparse.Namespace) -> int:
 
 
 def _check(config: Config, _: argparse.Namespace) -> int:
-    from gpuwait import check  # noqa: PLC0415 - the other commands need none of it
+    from gpuwait import check, daemon  # noqa: PLC0415 - the other commands need none of it
 
-    return check.run(config, sys.stdout)
+    return check.report(daemon.gather_once(config)[0], sys.stdout)
 
 
 def _whois(config: Config, parsed: argparse.Namespace) -> int:
@@ -94,7 +94,7 @@ def _whois(config: Config, parsed: argparse.Namespace) -> int:
     wrong = [p for p in parsed.pids if not (p.isascii() and p.isdigit())]
     if wrong:
         raise ConfigError(f"whois: {wrong[0]!r} is no process id")
-    return whois.run(config.host(), [int(p) for p in parsed.pids], parsed.json, sys.stdout)
+    return whois.run(config.host(), [int(p) for p in parsed.pids], as_json=parsed.json, out=sys.stdout)
 
 
 def _metrics(_: Config, parsed: argparse.Namespace) -> int:

@@ -7,14 +7,15 @@ import os
 import signal
 import sys
 import threading
+import time
 
 from gpuwait import __version__
 from gpuwait.collectors import ALL
 from gpuwait.config import Config, ConfigError
 from gpuwait.exposition import Exposition
-from gpuwait.gather import Gatherer
+from gpuwait.gather import Gatherer, Outcome
 from gpuwait.gpu.client import GpuClient
-from gpuwait.listen import open_sockets
+from gpuwait.listen import format_address, open_sockets
 from gpuwait.sources import Sources
 from gpuwait.web import Application, Server
 from gpuwait.workload.tree import WorkloadTree
@@ -29,7 +30,9 @@ def build(config: Config) -> tuple[Sources, Gatherer]:
     """Sources and gatherer of this run; raises ConfigError."""
     host = config.host()
     options = config.collector_options()
-    sources = Sources(host=host, options=options, workloads=WorkloadTree(host, keep=options.cgroups))
+    sources = Sources(
+        host=host, options=options, workloads=WorkloadTree(host, time.monotonic, options.cgroups)
+    )
     if any(c.name == "gpu" for c in config.collectors):
         sources.gpu = GpuClient(rootfs=host.rootfs)
     return sources, Gatherer(config.collectors, sources, deadline=config.collector_timeout)
@@ -50,11 +53,12 @@ def serve(config: Config) -> int:
     )
     server = Server(app, sockets, config.web_max_requests)
     if sources.gpu is not None:
-        sources.gpu.start()
-        signal.signal(signal.SIGUSR1, lambda *_: sources.gpu and sources.gpu.release())
+        reader = sources.gpu
+        reader.start()
+        signal.signal(signal.SIGUSR1, lambda *_: reader.release())
     threading.Thread(target=_first, args=(sources, gatherer, app), name="first", daemon=True).start()
-    addresses = ", ".join(str(s.getsockname()[1]) if ":" in str(s) else str(s) for s in sockets)
-    log.info("gpuwait %s listens, port %s", __version__, addresses)
+    addresses = " ".join(format_address(s.getsockname()) for s in sockets)
+    log.info("gpuwait %s listens on %s", __version__, addresses)
     try:
         server.run()
     finally:
@@ -75,14 +79,19 @@ def _first(sources: Sources, gatherer: Gatherer, app: Application) -> None:
     app.ready.set()
 
 
-def once(config: Config) -> bytes:
-    """One scrape in text format; raises ConfigError."""
+def gather_once(config: Config) -> tuple[list[Outcome], dict[str, int]]:
+    """Outcomes of one scrape, and what was dropped by collector; raises ConfigError."""
     sources, gatherer = build(config)
     if sources.gpu is not None:
         sources.gpu.start()
         sources.gpu.wait_first(FIRST_READING)
     try:
-        return Exposition().text(gatherer.gather(), gatherer.dropped)
+        return gatherer.gather(), gatherer.dropped
     finally:
         if sources.gpu is not None:
             sources.gpu.stop()
+
+
+def once(config: Config) -> bytes:
+    """One scrape in text format; raises ConfigError."""
+    return Exposition().text(*gather_once(config))

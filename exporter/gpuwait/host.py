@@ -62,12 +62,7 @@ class Host:
 
     def list_sys(self, path: str) -> list[str]:
         """Names in `<sysfs>/<path>`, sorted, empty where the directory is absent."""
-        try:
-            return sorted(os.listdir(f"{self.sysfs}/{path}"))
-        except OSError as error:
-            if is_absent(error):
-                return []
-            raise
+        return names(f"{self.sysfs}/{path}")
 
     def subdirectories(self, path: str) -> list[str]:
         """Names of the directories in `<sysfs>/<path>`, sorted, empty where it is absent; raises OSError.
@@ -86,6 +81,16 @@ class Host:
         """Resolved target of `<sysfs>/<path>`, None where it is absent. Reads links of sysfs only."""
         full = f"{self.sysfs}/{path}"
         return os.path.realpath(full) if os.path.lexists(full) else None
+
+
+def names(path: str) -> list[str]:
+    """Names in a directory of a kernel file system, sorted, empty where it is absent; raises OSError."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError as error:
+        if is_absent(error):
+            return []
+        raise
 
 
 def read_bytes(path: str) -> bytes:

@@ -19,6 +19,12 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def format_address(name: tuple[str, int]) -> str:
+    """`HOST:PORT` or `[IPV6]:PORT` of a socket's own name."""
+    host, port = name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def open_sockets(addresses: list[str]) -> list[socket.socket]:
     """Bound sockets for these addresses. Raises OSError whose text names the address."""
     sockets: list[socket.socket] = []

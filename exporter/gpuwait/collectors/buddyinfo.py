@@ -1,0 +1,52 @@
+"""How fragmented the free memory is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwait.collector import Collector, NoData, Reason
+from gpuwait.kernel.buddyinfo import parse_buddyinfo
+from gpuwait.metrics import Family, Sample
+from gpuwait.sources import Sources
+
+UNUSABLE = Family(
+    "gpuwait_fragmentation_unusable_ratio",
+    "gauge",
+    "Share of the free memory in blocks too small for an allocation of this order, 0 to 1.",
+    "/proc/buddyinfo",
+    ("numa_node", "zone", "order"),
+)
+FREE_BLOCKS = Family(
+    "gpuwait_buddyinfo_free_blocks",
+    "gauge",
+    "Free blocks of 2^order pages.",
+    "/proc/buddyinfo",
+    ("numa_node", "zone", "order"),
+)
+
+#: A huge page of 2 MiB in pages of 4 KiB is a block of this order.
+_HUGE_PAGE_ORDER = 9
+
+
+def collect(sources: Sources) -> Iterator[Sample]:
+    """Yield free blocks and what of them a huge page cannot use. Raises NoData, OSError, ParseError."""
+    text = sources.host.maybe_proc("buddyinfo")
+    if text is None:
+        raise NoData(Reason.ABSENT, "no buddyinfo in the proc file system")
+    zones = parse_buddyinfo(text)
+    for zone in zones:
+        ratio = zone.unusable_ratio(_HUGE_PAGE_ORDER)
+        if ratio is not None:
+            yield UNUSABLE, (zone.node, zone.zone, str(_HUGE_PAGE_ORDER)), ratio
+    for zone in zones:
+        for order, blocks in enumerate(zone.blocks):
+            if blocks is not None:
+                yield FREE_BLOCKS, (zone.node, zone.zone, str(order)), blocks
+
+
+COLLECTOR = Collector(
+    name="buddyinfo",
+    help="Free blocks of memory by size, and the share that a huge page cannot use.",
+    families=(UNUSABLE, FREE_BLOCKS),
+    collect=collect,
+)

@@ -1,0 +1,287 @@
+"""NFS client: calls of the node, and operations and connections of each mount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwait.collector import Collector, NoData, Reason
+from gpuwait.host import Host
+from gpuwait.kernel.errors import ParseError
+from gpuwait.kernel.mountinfo import parse_mountinfo
+from gpuwait.kernel.mountstats import (
+    NfsMount,
+    NfsStatistics,
+    parse_mountstats,
+    parse_nfs_statistics,
+)
+from gpuwait.kernel.nfs_totals import bounded_operations, in_flight, total
+from gpuwait.kernel.rpc_nfs import parse_rpc_nfs
+from gpuwait.metrics import Family, Sample
+from gpuwait.sources import Sources
+
+_RPC, _MOUNT = "/proc/1/net/rpc/nfs", "/proc/1/mountstats"
+_KEY = ("export", "mountpoint")
+
+RPC_CALLS = Family("gpuwait_nfs_rpc_calls_total", "counter", "Calls to NFS servers.", _RPC)
+RPC_RETRANSMISSIONS = Family(
+    "gpuwait_nfs_rpc_retransmissions_total",
+    "counter",
+    "Calls to NFS servers sent again; NFSv4 does not count them in an outage.",
+    _RPC,
+)
+RPC_REFRESHES = Family(
+    "gpuwait_nfs_rpc_authentication_refreshes_total", "counter", "Refreshes of NFS credentials.", _RPC
+)
+PROCEDURE_CALLS = Family(
+    "gpuwait_nfs_procedure_calls_total",
+    "counter",
+    "Calls of each NFS procedure.",
+    _RPC,
+    ("version", "procedure"),
+)
+IN_FLIGHT = Family(
+    "gpuwait_nfs_mount_in_flight",
+    "gauge",
+    "Requests sent and not answered, of all mounts that share the connection; an upper bound.",
+    _MOUNT,
+    _KEY,
+)
+LEASE_EXPIRED = Family(
+    "gpuwait_nfs_mount_lease_expired_seconds",
+    "gauge",
+    "Seconds since the NFSv4 lease ran out; 0 while it is valid.",
+    _MOUNT,
+    _KEY,
+)
+LEASE = Family("gpuwait_nfs_mount_lease_seconds", "gauge", "Seconds that an NFSv4 lease lasts.", _MOUNT, _KEY)
+AGE = Family("gpuwait_nfs_mount_age_seconds", "gauge", "Seconds since the mount was made.", _MOUNT, _KEY)
+TRANSPORTS = Family(
+    "gpuwait_nfs_mount_transports", "gauge", "Connections of the mount (nconnect).", _MOUNT, _KEY
+)
+INFO = Family(
+    "gpuwait_nfs_mount_info",
+    "gauge",
+    "Options of the mount; always 1.",
+    _MOUNT,
+    (*_KEY, "version", "transport", "rsize", "wsize", "recovery"),
+)
+
+
+def _counters(labels: tuple[str, ...], table: tuple[tuple[str, str], ...]) -> tuple[Family, ...]:
+    return tuple(Family(name, "counter", text, _MOUNT, labels) for name, text in table)
+
+
+#: In the order of the columns of an operation; those in milliseconds are 5, 6 and 7.
+OPERATION = _counters(
+    (*_KEY, "operation"),
+    (
+        ("gpuwait_nfs_mount_operations_total", "Operations completed."),
+        ("gpuwait_nfs_mount_transmissions_total", "Requests sent for them, more when sent again."),
+        ("gpuwait_nfs_mount_major_timeouts_total", "Major timeouts, when all retries were used up."),
+        ("gpuwait_nfs_mount_sent_bytes_total", "Bytes sent."),
+        ("gpuwait_nfs_mount_received_bytes_total", "Bytes received."),
+        ("gpuwait_nfs_mount_queue_time_seconds_total", "Seconds before requests were sent."),
+        ("gpuwait_nfs_mount_response_time_seconds_total", "Seconds between request and answer."),
+        ("gpuwait_nfs_mount_request_time_seconds_total", "Seconds from begin to end of operations."),
+        ("gpuwait_nfs_mount_errors_total", "Answers with an error, such as no such file; from 5.3 on."),
+    ),
+)
+_MILLISECONDS = range(5, 8)
+#: A small budget of samples keeps what decides: how many, how long, how often again.
+_COLUMNS = (0, 6, 7, 1, 2, 5, 8, 4, 3)
+
+#: In the order of the numbers after `bytes:`.
+TRANSFERRED = _counters(
+    _KEY,
+    (
+        ("gpuwait_nfs_mount_application_read_bytes_total", "Bytes read by programs, cached or not."),
+        ("gpuwait_nfs_mount_application_written_bytes_total", "Bytes written by programs."),
+        ("gpuwait_nfs_mount_direct_read_bytes_total", "Bytes read by programs with O_DIRECT."),
+        ("gpuwait_nfs_mount_direct_written_bytes_total", "Bytes written by programs with O_DIRECT."),
+        ("gpuwait_nfs_mount_server_read_bytes_total", "Bytes read from the server."),
+        ("gpuwait_nfs_mount_server_written_bytes_total", "Bytes written to the server."),
+        ("gpuwait_nfs_mount_read_pages_total", "Pages read from the server."),
+        ("gpuwait_nfs_mount_written_pages_total", "Pages written to the server."),
+    ),
+)
+
+#: Sums over the connections of a mount. Mounts of one server often share them.
+TRANSPORT = _counters(
+    _KEY,
+    (
+        ("gpuwait_nfs_mount_transport_sends_total", "Requests sent."),
+        ("gpuwait_nfs_mount_transport_receives_total", "Answers received; it stands still in an outage."),
+        ("gpuwait_nfs_mount_transport_bad_transaction_ids_total", "Answers to no known request."),
+        ("gpuwait_nfs_mount_transport_connects_total", "Connections made, more when they broke."),
+        ("gpuwait_nfs_mount_transport_slots_used_total", "Slots in use, added up at each request."),
+        ("gpuwait_nfs_mount_transport_backlog_total", "Waits for a slot, added up at each request."),
+        ("gpuwait_nfs_mount_transport_sending_total", "Requests to be sent, added up at each request."),
+        ("gpuwait_nfs_mount_transport_pending_total", "Requests not answered, added up at each request."),
+    ),
+)
+_TRANSPORT_FIELDS = (
+    "sends",
+    "receives",
+    "bad_transaction_ids",
+    "connects",
+    "slots_used",
+    "backlog",
+    "sending",
+    "pending",
+)
+
+#: A mount uses ten operations or so; beyond this many the rest go into `other`, the least important first.
+_NAMED_OPERATIONS = 24
+#: A path below a kubelet's directory takes up to about 180 characters; cut shorter, two would be one.
+_PATH_LIMIT = 256
+_OPTION_LIMIT = 16
+
+_Row = tuple[tuple[str, str], NfsStatistics]
+
+
+def _select(mounts: list[NfsMount], sources: Sources, pid: str) -> Iterator[_Row]:
+    """Read each file system once, however many places it is mounted or bound to."""
+    wanted: dict[tuple[str, str], NfsMount] = {}
+    for mount in mounts:
+        # One export at one place twice, as version 3 and 4: the later one lies on top.
+        if sources.options.nfs_mounts(mount.mountpoint):
+            wanted[mount.export[:_PATH_LIMIT], mount.mountpoint[:_PATH_LIMIT]] = mount
+    devices = _devices(sources.host, pid) if wanted else {}
+    seen = set()
+    for labels, mount in wanted.items():
+        device = devices.get((mount.export, mount.mountpoint))
+        if device is None or device not in seen:
+            yield labels, parse_nfs_statistics(mount.statistics)
+        seen.add(device)
+
+
+def _devices(host: Host, pid: str) -> dict[tuple[str, str], str]:
+    """`major:minor` by export and mount point; empty where mountinfo is not to be had."""
+    # Without it each mount point is told by itself, which is right too.
+    try:
+        text = host.maybe_proc(f"{pid}/mountinfo") or ""
+        lines = [line for line in text.split("\n") if " - nfs" in line]
+        mounts = parse_mountinfo("\n".join(lines))
+    except (OSError, ParseError):
+        return {}
+    return {(mount.source, mount.mountpoint): mount.device for mount in mounts}
+
+
+def _info(labels: tuple[str, str], statistics: NfsStatistics) -> Sample:
+    options = statistics.options
+    recovery = next((word for word in ("softerr", "soft", "hard") if word in options), "")
+    protocol = next((transport.protocol for transport in statistics.transports), "")
+    values = (options.get("vers", ""), options.get("proto", protocol))
+    sizes = (options.get("rsize", ""), options.get("wsize", ""))
+    return INFO, (*labels, *(text[:_OPTION_LIMIT] for text in (*values, *sizes)), recovery), 1
+
+
+def _mount_samples(rows: list[_Row]) -> Iterator[Sample]:
+    waiting = in_flight([(labels[0], statistics) for labels, statistics in rows])
+    for (labels, _), requests in zip(rows, waiting, strict=True):
+        if requests is not None:
+            yield IN_FLIGHT, labels, requests
+    for labels, statistics in rows:
+        gauges = (
+            (LEASE_EXPIRED, statistics.lease_expired),
+            (LEASE, statistics.lease),
+            (AGE, statistics.age),
+            (TRANSPORTS, statistics.transport_lines),
+        )
+        for family, value in gauges:
+            if value is not None:
+                yield family, labels, value
+        yield _info(labels, statistics)
+        for family, field in zip(TRANSPORT, _TRANSPORT_FIELDS, strict=True):
+            value = total([getattr(transport, field) for transport in statistics.transports])
+            if value is not None:
+                yield family, labels, value
+        for family, value in zip(TRANSFERRED, statistics.transferred, strict=False):
+            if value is not None:
+                yield family, labels, value
+
+
+def _operation_samples(rows: list[_Row]) -> Iterator[Sample]:
+    table = [
+        ((*labels, name), values)
+        for labels, statistics in rows
+        for name, values in bounded_operations(statistics.operations, _NAMED_OPERATIONS)
+    ]
+    for column in _COLUMNS:
+        family = OPERATION[column]
+        # Kernels before 5.3 have no column of errors.
+        readings = [(labels, values[column]) for labels, values in table if column < len(values)]
+        if column in _MILLISECONDS:
+            yield from ((family, labels, value / 1000) for labels, value in readings if value is not None)
+        else:
+            yield from ((family, labels, value) for labels, value in readings if value is not None)
+
+
+def _rpc_samples(text: str) -> Iterator[Sample]:
+    rpc = parse_rpc_nfs(text)
+    totals = (
+        (RPC_CALLS, rpc.calls),
+        (RPC_RETRANSMISSIONS, rpc.retransmissions),
+        (RPC_REFRESHES, rpc.authentication_refreshes),
+    )
+    for family, value in totals:
+        if value is not None:
+            yield family, (), value
+    for version, procedure, calls in rpc.procedures:
+        yield PROCEDURE_CALLS, (version, procedure), calls
+
+
+def _read_mountstats(host: Host) -> tuple[str, str | None, NoData | None]:
+    """Process whose mounts are read, the text, and what is missed where it is not process 1."""
+    missed = None
+    try:
+        text = host.maybe_proc("1/mountstats")
+    except PermissionError as error:
+        text = None
+        missed = NoData(Reason.NO_PERMISSION, f"{error.filename}: needs CAP_DAC_READ_SEARCH; own mounts only")
+    if text is None:
+        return "self", host.maybe_proc("self/mountstats"), missed
+    return "1", text, missed
+
+
+def collect(sources: Sources) -> Iterator[Sample]:
+    """Yield the node's calls, then each mount's numbers. Raises NoData, OSError, ParseError."""
+    host = sources.host
+    # Process 1 stands for the host: in a container the own network and mounts are others.
+    rpc = host.maybe_proc("1/net/rpc/nfs")
+    if rpc is None:
+        rpc = host.maybe_proc("net/rpc/nfs")
+    if rpc is not None:
+        yield from _rpc_samples(rpc)
+    pid, text, missed = _read_mountstats(host)
+    rows = list(_select(parse_mountstats(text or ""), sources, pid))
+    yield from _mount_samples(rows)
+    yield from _operation_samples(rows)
+    if missed is not None:
+        raise missed
+    if rpc is None and not rows:
+        raise NoData(Reason.ABSENT, "no NFS client is loaded")
+
+
+COLLECTOR = Collector(
+    name="nfs",
+    help="Calls of the NFS client, and operations, times and connections of each NFS mount.",
+    families=(
+        RPC_CALLS,
+        RPC_RETRANSMISSIONS,
+        RPC_REFRESHES,
+        IN_FLIGHT,
+        LEASE_EXPIRED,
+        *OPERATION,
+        *TRANSPORT,
+        *TRANSFERRED,
+        LEASE,
+        AGE,
+        TRANSPORTS,
+        INFO,
+        PROCEDURE_CALLS,
+    ),
+    collect=collect,
+    # 50 mounts with every operation in use.
+    budget=15_000,
+)

@@ -1,0 +1,245 @@
+"""The cgroups of a host that are workloads, found in cgroup v1, v2 and hybrid trees.
+
+Only directories below `<sysfs>/fs/cgroup` are ever listed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpuwait.host import Host
+from gpuwait.kernel.errors import ParseError
+from gpuwait.kernel.mountinfo import parse_mountinfo
+from gpuwait.workload.identity import Owner, owner_of_cgroup_file, owner_of_path
+
+Labels = tuple[str, str, str, str]
+
+#: Seconds between two walks of the whole tree: a walk of 2,000 groups costs 30 ms.
+WALK_EVERY = 10.0
+#: A host with more leaks groups, and a walk must end.
+MOST_DIRECTORIES = 20_000
+#: A pod in a cluster in a container of a systemd host is 10 levels deep.
+DEEPEST = 12
+
+TOP = "fs/cgroup"
+#: v1 controllers that are read; `unified` is the v2 hierarchy.
+ROLES = ("unified", "cpu", "cpuacct", "memory")
+#: First directories of a v1 or hybrid host that no v2 tree has.
+V1_NAMES = frozenset(
+    {"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "net_cls", "net_prio"}
+    | {"perf_event", "hugetlb", "rdma", "misc", "systemd", "unified"}
+)
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One workload's cgroup.
+
+    labels:  of its series; no two groups have the same.
+    path:    below the hierarchy, as `/proc/PID/cgroup` shows it.
+    unified: its directory in the v2 hierarchy, empty where it has none.
+    cpu, cpuacct, memory: its directories in the v1 hierarchies that own these controllers.
+    missing: files found absent since the last whole walk, so that they are not tried at each scrape.
+    """
+
+    owner: Owner
+    labels: Labels
+    path: str
+    unified: str = ""
+    cpu: str = ""
+    cpuacct: str = ""
+    memory: str = ""
+    missing: set[str] = field(default_factory=set)
+
+
+class WorkloadTree:
+    """Finds groups and owners; shared by the sampler and the collectors, so it locks.
+
+    clock: monotonic seconds.
+    keep:  told the path of a group, says whether it is wanted.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        clock: Callable[[], float],
+        keep: Callable[[str], bool] = lambda _path: True,
+    ) -> None:
+        self._host = host
+        self._clock = clock
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._roots: dict[str, tuple[str, ...]] = {}
+        self._walked: float | None = None
+        self._groups: dict[Labels, Group] = {}
+        self._ordered: tuple[Group, ...] = ()
+        self._insides: dict[str, list[str]] = {}
+        self._owners: dict[str, Owner | None] = {}
+        self._earlier_owners: dict[str, Owner | None] = {}
+        #: Directories of the last walk that have the labels of an earlier one (one job under two slurmd).
+        self.duplicates = 0
+
+    @property
+    def present(self) -> bool:
+        """Whether a cgroup hierarchy was found at the last walk."""
+        return bool(self._roots)
+
+    def groups(self, *, fresh: bool = False) -> Sequence[Group]:
+        """Groups of workloads: pods and Slurm jobs, then containers, then services.
+
+        The list may be 10 s old. `fresh` looks for groups that began or ended since, which costs
+        a quarter of a walk: the insides of containers and services known by then are left out.
+        Raises OSError where the hierarchy's own directory cannot be read.
+        """
+        with self._lock:
+            now = self._clock()
+            whole = self._walked is None or now - self._walked >= WALK_EVERY
+            if whole:
+                self._walked = now
+                self._insides = {}
+                self._earlier_owners, self._owners = self._owners, {}
+            if whole or fresh:
+                self._walk(whole=whole)
+            return self._ordered
+
+    def find(self, owner: Owner) -> Group | None:
+        """The group of an owner, None where it has none or none was seen at the last walk."""
+        return self._groups.get(owner.labels)
+
+    def owner_of_pid(self, pid: int) -> Owner | None:
+        """Owner of a process, None for a process that has none, is gone or cannot be read."""
+        try:
+            text = self._host.maybe_proc(f"{pid}/cgroup")
+        except OSError:  # EACCES with hidepid, or a process that a security module protects
+            return None
+        return owner_of_cgroup_file(text) if text else None
+
+    def _walk(self, *, whole: bool) -> None:
+        if not self._groups:
+            self._roots = find_hierarchies(self._host)
+        found: dict[Labels, Group] = {}
+        self.duplicates = 0
+        for root, roles in self._roots.items():
+            for path, owner in self._below(root):
+                labels = owner.labels
+                group = found.get(labels)
+                if group is None:
+                    group = found[labels] = Group(owner, labels, path)
+                directory = f"{self._host.sysfs}/{root}{path}"
+                if getattr(group, roles[0]):
+                    self.duplicates += 1
+                    continue
+                for role in roles:
+                    setattr(group, role, directory)
+        if not whole:
+            for labels, group in found.items():
+                earlier = self._groups.get(labels)
+                if earlier is not None:
+                    group.missing = earlier.missing
+        self._groups = found
+        self._ordered = tuple(sorted(found.values(), key=_order))
+
+    def _below(self, root: str) -> Iterator[tuple[str, Owner]]:
+        """Path and owner where the owner changes on the way down, nearest to the root first."""
+        queue: deque[tuple[str, Owner | None, int]] = deque([("", None, 0)])
+        seen = 0
+        while queue and seen < MOST_DIRECTORIES:
+            above, outer, depth = queue.popleft()
+            for name in self._children(f"{root}{above}", outer):
+                seen += 1
+                path = f"{above}/{name}"
+                owner = self._owner(path)
+                if owner is not None and (outer is None or owner.labels != outer.labels) and self._keep(path):
+                    yield path, owner
+                if depth < DEEPEST:
+                    queue.append((path, owner, depth + 1))
+
+    def _children(self, directory: str, owner: Owner | None) -> list[str]:
+        names = self._insides.get(directory)
+        if names is None:
+            try:
+                names = self._host.subdirectories(directory)
+            except PermissionError:
+                names = []
+            # New pods, containers, jobs and steps appear in other places than inside one of these.
+            if owner is not None and (owner.container or owner.kind == "service"):
+                self._insides[directory] = names
+        return names
+
+    def _owner(self, path: str) -> Owner | None:
+        try:
+            return self._owners[path]
+        except KeyError:
+            earlier = self._earlier_owners
+            owner = self._owners[path] = earlier[path] if path in earlier else owner_of_path(path)
+            return owner
+
+
+def _order(group: Group) -> tuple[int, Labels]:
+    return ("pod", "slurm", "container", "service", "other").index(group.owner.kind), group.labels
+
+
+def find_hierarchies(host: Host) -> dict[str, tuple[str, ...]]:
+    """Directories below sysfs that are roots of cgroup hierarchies, with the roles of each.
+
+    A role is `unified` or a v1 controller: `{"fs/cgroup/cpu,cpuacct": ("cpu", "cpuacct")}`.
+    From mountinfo of process 1, or by looking where that says nothing, as in a captured tree.
+    Raises OSError.
+    """
+    found = _mounted(host) or _seen(host)
+    roots: dict[str, tuple[str, ...]] = {}
+    for role in ROLES:
+        if role in found:
+            roots[found[role]] = (*roots.get(found[role], ()), role)
+    return roots
+
+
+def _mounted(host: Host) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for process in ("1", "self"):
+        try:
+            text = host.maybe_proc(f"{process}/mountinfo")
+        except PermissionError:  # hidepid shows a process its own only
+            continue
+        # A node with many pods has thousands of mounts; a handful of them matter.
+        lines = [line for line in (text or "").split("\n") if " - cgroup" in line]
+        try:
+            mounts = parse_mountinfo("\n".join(lines))
+        except ParseError:
+            continue
+        for mount in mounts:
+            directory = _below_sysfs(host, mount.mountpoint)
+            if directory is None:
+                continue
+            if mount.filesystem_type == "cgroup2":
+                found["unified"] = directory
+            elif mount.filesystem_type == "cgroup":
+                found.update(dict.fromkeys(set(mount.super_options.split(",")) & set(ROLES), directory))
+        if found:
+            break
+    # The mountinfo of a captured host may speak of trees that were not captured with it.
+    return {role: path for role, path in found.items() if host.list_sys(path)}
+
+
+def _below_sysfs(host: Host, mountpoint: str) -> str | None:
+    for prefix in ("/sys/", f"{host.sysfs}/"):
+        path = mountpoint.removeprefix(prefix)
+        if path != mountpoint and (path == TOP or path.startswith(f"{TOP}/")) and ".." not in path:
+            return path
+    return None
+
+
+def _seen(host: Host) -> dict[str, str]:
+    if host.maybe_sys(f"{TOP}/cgroup.controllers") is not None:
+        return {"unified": TOP}
+    names = host.subdirectories(TOP)
+    found: dict[str, str] = {}
+    for name in names:
+        # The order of joined controllers differs between distributions.
+        found.update(dict.fromkeys(set(name.split(",")) & set(ROLES), f"{TOP}/{name}"))
+    if not found and not any(V1_NAMES & set(name.split(",")) for name in names):
+        return {"unified": TOP} if names else {}
+    return found

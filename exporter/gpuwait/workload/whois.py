@@ -1,0 +1,82 @@
+"""Answers of `gpuwait whois`: who owns a process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from gpuwait.host import Host
+from gpuwait.workload.identity import Owner
+from gpuwait.workload.tree import WorkloadTree
+
+GpusOf = Callable[[int], Sequence[str]]
+
+
+def run(
+    host: Host,
+    pids: Sequence[int],
+    *,
+    as_json: bool,
+    out: TextIO,
+    gpus_of: GpusOf = lambda _pid: (),
+    named: Callable[[Owner], Owner] = lambda owner: owner,
+) -> int:
+    """Write one line per process; return the exit status: 1 where a process has no owner.
+
+    gpus_of: uuids of the GPUs that a process holds.
+    named:   the same owner with the names that a kubelet knows for it.
+    """
+    tree = WorkloadTree(host, lambda: 0.0)
+    status = 0
+    for pid in pids:
+        owner = tree.owner_of_pid(pid)
+        if owner is None:
+            status = 1
+        else:
+            owner = named(owner)
+        gpus = list(gpus_of(pid))
+        out.write((_json(pid, owner, gpus) if as_json else _text(pid, owner, gpus)) + "\n")
+    return status
+
+
+def _json(pid: int, owner: Owner | None, gpus: list[str]) -> str:
+    known = owner or Owner("other")
+    pod = known.workload if known.kind == "pod" and known.workload != known.pod_uid else ""
+    container = known.container if known.kind in {"pod", "container"} else ""
+    texts = {
+        "kind": owner.kind if owner else "",
+        "namespace": known.namespace,
+        "workload": known.workload,
+        "pod": pod,
+        "pod_uid": known.pod_uid,
+        "container": "" if known.container_id.startswith(container) else container,
+        "container_id": known.container_id,
+        "qos": known.qos,
+        "slurm_job_id": known.slurm_job_id,
+        "slurm_step": known.slurm_step,
+        "slurm_task": known.slurm_task,
+        "uid": known.uid,
+    }
+    # null, not "", says that something is not known
+    return json.dumps({"pid": pid, **{key: text or None for key, text in texts.items()}, "gpus": gpus})
+
+
+def _text(pid: int, owner: Owner | None, gpus: list[str]) -> str:
+    if owner is None:
+        return f"{pid}: no owner: not in a pod, container, job or service, or no such process"
+    words = [
+        f"{pid}: {owner.kind}",
+        f"{owner.namespace}/{owner.workload}" if owner.namespace else owner.workload,
+    ]
+    for word, text in (
+        ("container", owner.container if owner.kind == "pod" else ""),
+        ("step", owner.slurm_step),
+        ("task", owner.slurm_task),
+        ("uid", owner.uid),
+        ("qos", owner.qos),
+        ("gpus", ",".join(gpus)),
+    ):
+        if text:
+            words.append(f"{word} {text}")
+    return " ".join(words)

@@ -1,0 +1,111 @@
+"""Answers of the whois command."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuwait.host import Host
+from gpuwait.workload import whois
+
+UID = "0c1f8a52-77b1-4a3e-9f60-1d2e3c4b5a69"
+ID = "abcdef012345" + "6" * 52
+TEXTS = ("kind", "namespace", "workload", "pod", "pod_uid", "container", "container_id", "qos", "uid")
+NOTHING = dict.fromkeys((*TEXTS, "slurm_job_id", "slurm_step", "slurm_task"))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    for pid, text in {
+        5: f"0::/kubepods/burstable/pod{UID}/{ID}\n",
+        6: "4:memory:/slurm/uid_1000/job_9/step_batch/task_0\n",
+        7: "0::/\n",
+        8: "0::/system.slice/sshd.service\n",
+        9: "0::/system.slice/slurmstepd.scope/s5K1AAAAAAAA00/step_0\n",
+        10: f"0::/docker/{ID}\n",
+    }.items():
+        (tmp_path / f"{pid}").mkdir()
+        (tmp_path / f"{pid}/cgroup").write_text(text)
+    return Host(procfs=str(tmp_path))
+
+
+def ask(host: Host, *pids: int, **options: object) -> tuple[int, str]:
+    out = io.StringIO()
+    status = whois.run(host, pids, out=out, **options)  # type: ignore[arg-type]
+    return status, out.getvalue()
+
+
+def test_json_of_a_pod(host: Host) -> None:
+    """A pod's process has its ids; what is not known is null."""
+    status, text = ask(host, 5, as_json=True)
+    assert status == 0
+    assert json.loads(text) == NOTHING | {
+        "pid": 5,
+        "kind": "pod",
+        "workload": UID,
+        "pod_uid": UID,
+        "container_id": ID,
+        "qos": "burstable",
+        "gpus": [],
+    }
+
+
+def test_json_of_a_job(host: Host) -> None:
+    """A job's process has job, step, task and user as texts."""
+    assert json.loads(ask(host, 6, as_json=True)[1]) == NOTHING | {
+        "pid": 6,
+        "kind": "slurm",
+        "workload": "9",
+        "slurm_job_id": "9",
+        "slurm_step": "batch",
+        "slurm_task": "0",
+        "uid": "1000",
+        "gpus": [],
+    }
+
+
+def test_json_of_a_sluid(host: Host) -> None:
+    """Where a path has a SLUID only, it is the workload and the job id is unknown."""
+    answer = json.loads(ask(host, 9, as_json=True)[1])
+    assert (answer["workload"], answer["slurm_job_id"]) == ("s5K1AAAAAAAA00", None)
+
+
+def test_json_of_nobody(host: Host) -> None:
+    """A process without owner and one that is gone give nulls and exit status 1."""
+    status, text = ask(host, 7, 4711, 5, as_json=True)
+    assert status == 1
+    answers = [json.loads(line) for line in text.splitlines()]
+    assert answers[0] == NOTHING | {"pid": 7, "gpus": []}
+    assert answers[1] == NOTHING | {"pid": 4711, "gpus": []}
+    assert answers[2]["kind"] == "pod"
+
+
+def test_names_and_gpus_from_outside(host: Host) -> None:
+    """Names that a kubelet knows stand beside the ids, and GPUs are listed."""
+    status, text = ask(
+        host,
+        5,
+        as_json=True,
+        gpus_of=lambda pid: [f"GPU-{pid}"],
+        named=lambda owner: replace(owner, namespace="ml", workload="train-0", container="main"),
+    )
+    answer = json.loads(text)
+    assert status == 0
+    assert (answer["pod"], answer["namespace"], answer["container"]) == ("train-0", "ml", "main")
+    assert (answer["pod_uid"], answer["gpus"]) == (UID, ["GPU-5"])
+
+
+def test_text(host: Host) -> None:
+    """The text form is one readable line per process."""
+    assert ask(host, 5, 6, 7, 8, 10, as_json=False) == (
+        1,
+        f"5: pod {UID} container abcdef012345 qos burstable\n"
+        "6: slurm 9 step batch task 0 uid 1000\n"
+        "7: no owner: not in a pod, container, job or service, or no such process\n"
+        "8: service sshd.service\n"
+        "10: container abcdef012345\n",
+    )
