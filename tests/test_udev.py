@@ -53,6 +53,37 @@ def test_captured_tree_asks_no_udev(tmp_path: Path) -> None:
     assert DiskFacts(Host(sysfs=str(tmp_path))).changed() == set()
 
 
+def _captured(root: Path) -> Host:
+    """A host with one disk, 259:7, that its sysfs and its udev database know by two models."""
+    for path, text in {
+        "sys/block/nvme0n1/dev": "259:7\n",
+        "sys/block/nvme0n1/device/model": "SHORT\n",
+        "udev/b259:7": "S:disk/by-id/x\nE:ID_MODEL=LONG MODEL=1\nE:ID_BUS=nvme\nnot a line of it\n",
+    }.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return Host(sysfs=f"{root}/sys", udev_data=f"{root}/udev")
+
+
+def test_database(tmp_path: Path) -> None:
+    """Where another host's database is named, its model goes before that of sysfs."""
+    assert DiskFacts(_captured(tmp_path)).facts("nvme0n1").model == "LONG MODEL=1"
+
+
+def test_database_of_this_host(tmp_path: Path) -> None:
+    """The usual place belongs to this host, so a tree captured elsewhere does without."""
+    host = _captured(tmp_path)
+    assert DiskFacts(Host(sysfs=host.sysfs)).facts("nvme0n1").model == "SHORT"
+
+
+def test_odd_number(tmp_path: Path) -> None:
+    """A number that is none names no file, least of all one in another directory."""
+    host = _captured(tmp_path)
+    (tmp_path / "sys/block/nvme0n1/dev").write_text("9/../259:7\n")
+    assert DiskFacts(host).facts("nvme0n1").model == "SHORT"
+
+
 def test_real_host() -> None:
     """On a real host an unknown disk has no facts, a look at events does not block."""
     facts = DiskFacts(Host())

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuwait.host import Host
+from gpuwait.host import Host, maybe_text
 
 if TYPE_CHECKING:
     import pyudev
@@ -17,6 +17,11 @@ NAME_LENGTH = 128
 #: Events taken at one look; a storm of more would only say the same.
 MOST_EVENTS = 500
 
+#: The paths of the host that this program runs on.
+THIS = Host()
+
+_PROPERTIES = ("ID_MODEL", "DM_NAME")
+_NUMBER = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _KINDS = tuple(
     (re.compile(pattern), kind)
@@ -64,14 +69,15 @@ class DiskFacts:
     """Reads facts, and hears from udev which of them have changed.
 
     udev is asked on a real host only: it speaks of this host, not of a captured tree or
-    of the one whose sysfs is mounted elsewhere.
+    of the one whose sysfs is mounted elsewhere. There its database is read where somebody
+    says where it is, and no event is heard.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._context: pyudev.Context | None = None
         self._monitor: pyudev.Monitor | None = None
-        if host.sysfs == "/sys":
+        if host.sysfs == THIS.sysfs:
             self._open()
 
     def _open(self) -> None:
@@ -127,14 +133,29 @@ class DiskFacts:
 
     def _properties(self, name: str) -> dict[str, str]:
         if self._context is None:
-            return {}
+            return self._database(name)
         import pyudev  # noqa: PLC0415 - loaded in _open already
 
         try:
             properties = pyudev.Devices.from_name(self._context, "block", name).properties
-            return {key: str(properties[key]) for key in ("ID_MODEL", "DM_NAME") if key in properties}
+            return {key: str(properties[key]) for key in _PROPERTIES if key in properties}
         except (pyudev.DeviceNotFoundError, OSError, UnicodeDecodeError):
             return {}
+
+    def _database(self, name: str) -> dict[str, str]:
+        """Properties of the disk in udev's database, `E:ID_MODEL=...` in a file named after its number."""
+        host = self._host
+        number = self._word(f"block/{name}/dev")
+        # The usual place is this host's database, whose 8:0 is another disk than that of a captured tree.
+        elsewhere = host.sysfs != THIS.sysfs and host.udev_data == THIS.udev_data
+        if elsewhere or not _NUMBER.fullmatch(number):
+            return {}
+        try:
+            text = maybe_text(f"{host.udev_data}/b{number}") or ""
+        except OSError:  # EACCES: costs these facts only, sysfs knows most of them
+            return {}
+        lines = (line[2:].partition("=") for line in text.split("\n") if line.startswith("E:"))
+        return {key: value for key, _, value in lines if key in _PROPERTIES}
 
     def _word(self, path: str) -> str:
         try:

@@ -98,7 +98,7 @@ def test_v2_container(case: Case) -> None:
     }
     for resource, seconds in pressures.items():
         assert of(values, *labels, resource) == seconds
-    assert of(values, *labels, UID, ID, "guaranteed") == {"workload_info": 1}
+    assert of(values, *labels, UID, ID, "guaranteed", "false") == {"workload_info": 1}
 
 
 def test_v1_container(case: Case) -> None:
@@ -194,7 +194,7 @@ def test_group_that_ends_between_walk_and_read(case: Case) -> None:
     case.file("system.slice/b.service/memory.current", "2\n")
     assert case.scrape() == {
         ("gpuwait_cgroup_memory_usage_bytes", "service", "", "b.service", ""): 2,
-        ("gpuwait_workload_info", "service", "", "b.service", "", "", "", ""): 1,
+        ("gpuwait_workload_info", "service", "", "b.service", "", "", "", "", "false"): 1,
     }
 
 

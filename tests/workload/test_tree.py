@@ -252,8 +252,8 @@ def test_find(tree: Tree) -> None:
     tree.group(f"docker/{ID}")
     workloads = tree.workloads()
     (group,) = workloads.groups()
-    assert workloads.find(group.owner) is group
-    assert workloads.find(Owner("service", workload="a.service")) is None
+    assert workloads.find(group.owner.labels) is group
+    assert workloads.find(Owner("service", workload="a.service").labels) is None
 
 
 def test_owner_of_pid(tree: Tree) -> None:

@@ -16,6 +16,7 @@ from gpuwait.collectors import (
     pressure,
     thp,
     vmstat,
+    workload,
 )
 
 ALL = (
@@ -34,4 +35,5 @@ ALL = (
     gpfs.COLLECTOR,
     infiniband.COLLECTOR,
     cgroup.COLLECTOR,
+    workload.COLLECTOR,
 )

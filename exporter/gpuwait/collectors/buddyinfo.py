@@ -12,8 +12,8 @@ from gpuwait.sources import Sources
 UNUSABLE = Family(
     "gpuwait_fragmentation_unusable_ratio",
     "gauge",
-    "Share of the free memory in blocks too small for an allocation of this order, 0 to 1.",
-    "/proc/buddyinfo",
+    "Share of the free memory in blocks too small for a huge page, whose order is the label, 0 to 1.",
+    "/proc/buddyinfo, /sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
     ("numa_node", "zone", "order"),
 )
 FREE_BLOCKS = Family(
@@ -24,8 +24,12 @@ FREE_BLOCKS = Family(
     ("numa_node", "zone", "order"),
 )
 
-#: A huge page of 2 MiB in pages of 4 KiB is a block of this order.
-_HUGE_PAGE_ORDER = 9
+_SIZE = "kernel/mm/transparent_hugepage/hpage_pmd_size"
+#: Order of a huge page by its size: 2 MiB in pages of 4 KiB; arm64 also has pages of 16 KiB and,
+#: usual with Grace, 64 KiB.
+_ORDERS = {"2097152": 9, "33554432": 11, "536870912": 13}
+#: Older kernels lack the file, and so do kernels without huge pages.
+_USUAL_ORDER = 9
 
 
 def collect(sources: Sources) -> Iterator[Sample]:
@@ -34,10 +38,11 @@ def collect(sources: Sources) -> Iterator[Sample]:
     if text is None:
         raise NoData(Reason.ABSENT, "no buddyinfo in the proc file system")
     zones = parse_buddyinfo(text)
+    order_of_huge_page = _ORDERS.get((sources.host.maybe_sys(_SIZE) or "").strip(), _USUAL_ORDER)
     for zone in zones:
-        ratio = zone.unusable_ratio(_HUGE_PAGE_ORDER)
+        ratio = zone.unusable_ratio(order_of_huge_page)
         if ratio is not None:
-            yield UNUSABLE, (zone.node, zone.zone, str(_HUGE_PAGE_ORDER)), ratio
+            yield UNUSABLE, (zone.node, zone.zone, str(order_of_huge_page)), ratio
     for zone in zones:
         for order, blocks in enumerate(zone.blocks):
             if blocks is not None:

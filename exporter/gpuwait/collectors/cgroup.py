@@ -17,6 +17,7 @@ from gpuwait.kernel.errors import ParseError
 from gpuwait.kernel.pressure import parse_pressure
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
+from gpuwait.workload.gpu_users import gpu_users
 from gpuwait.workload.tree import Group
 
 WORKLOAD = ("workload_kind", "workload_namespace", "workload", "workload_container")
@@ -122,9 +123,9 @@ PRESSURE_FULL = Family(
 INFO = Family(
     "gpuwait_workload_info",
     "gauge",
-    "Ids of the workload for joins; always 1.",
-    "/sys/fs/cgroup directory names",
-    (*WORKLOAD, "pod_uid", "container_id", "qos"),
+    "Ids of the workload for joins, and whether it holds a GPU; always 1.",
+    "cgroup directory names; processes that the GPU driver reports",
+    (*WORKLOAD, "pod_uid", "container_id", "qos", "gpu_workload"),
 )
 
 #: Divisors: v2 counts microseconds, v1 nanoseconds and ticks of USER_HZ, 1/100 s on every architecture
@@ -150,13 +151,17 @@ def collect(sources: Sources) -> Iterator[Sample]:
     groups = tree.groups(fresh=True) if tree is not None else ()
     if tree is None or not tree.present:
         raise NoData(Reason.ABSENT, f"{sources.host.sysfs}/fs/cgroup has no cgroup hierarchy")
-    for group in groups:
+    users = set(gpu_users(sources.gpu, tree))
+    users |= {(*labels[:3], "") for labels in users}  # a pod or job holds what its container or step holds
+    # Where the budget cuts, it cuts those that hold no GPU.
+    for group in sorted(groups, key=lambda g: g.labels not in users):
         samples = _group(group)
         # A group that ended since the walk has nothing, so it gets no info series either.
         if samples:
             yield from samples
             owner = group.owner
-            yield INFO, (*group.labels, owner.pod_uid, owner.container_id, owner.qos), 1
+            holds = "true" if group.labels in users else "false"
+            yield INFO, (*group.labels, owner.pod_uid, owner.container_id, owner.qos, holds), 1
 
 
 def _group(group: Group) -> list[Sample]:

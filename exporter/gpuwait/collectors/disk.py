@@ -55,7 +55,7 @@ IO_NOW = Family("gpuwait_disk_io_now", "gauge", "Requests that the disk has in h
 IO_TIME = Family(
     "gpuwait_disk_io_time_seconds_total",
     "counter",
-    "Seconds in which the disk had any request in hand; one request at a time fills it, so no saturation.",
+    "Seconds in which the disk had any request in hand; a disk that serves many at a time is not full then.",
     SOURCE,
     DEVICE,
 )
@@ -125,7 +125,7 @@ MOUNT_INFO = Family(
 SCHEDULER = Family(
     "gpuwait_disk_scheduler",
     "gauge",
-    "Whether the I/O scheduler is in use on the disk, 1 or 0, for each on offer.",
+    "1 for the I/O scheduler in use on the disk, 0 for the others on offer.",
     "/sys/block/*/queue/scheduler",
     ("device", "scheduler"),
 )

@@ -26,10 +26,34 @@ TIME = Family(
     SOURCE,
     BY_OPERATION,
 )
-READ = Family("gpuwait_lustre_read_bytes_total", "counter", "Bytes read.", SOURCE, ("filesystem",))
-READS = Family("gpuwait_lustre_read_samples_total", "counter", "Reads counted.", SOURCE, ("filesystem",))
-WRITTEN = Family("gpuwait_lustre_written_bytes_total", "counter", "Bytes written.", SOURCE, ("filesystem",))
-WRITES = Family("gpuwait_lustre_write_samples_total", "counter", "Writes counted.", SOURCE, ("filesystem",))
+READ = Family(
+    "gpuwait_lustre_read_bytes_total",
+    "counter",
+    "Bytes read through the Lustre client.",
+    SOURCE,
+    ("filesystem",),
+)
+READS = Family(
+    "gpuwait_lustre_read_samples_total",
+    "counter",
+    "Reads that gpuwait_lustre_read_bytes_total sums up.",
+    SOURCE,
+    ("filesystem",),
+)
+WRITTEN = Family(
+    "gpuwait_lustre_written_bytes_total",
+    "counter",
+    "Bytes written through the Lustre client.",
+    SOURCE,
+    ("filesystem",),
+)
+WRITES = Family(
+    "gpuwait_lustre_write_samples_total",
+    "counter",
+    "Writes that gpuwait_lustre_written_bytes_total sums up.",
+    SOURCE,
+    ("filesystem",),
+)
 
 BYTES = {"read_bytes": (READ, READS), "write_bytes": (WRITTEN, WRITES)}
 

@@ -105,9 +105,9 @@ class WorkloadTree:
                 self._walk(whole=whole)
             return self._ordered
 
-    def find(self, owner: Owner) -> Group | None:
-        """The group of an owner, None where it has none or none was seen at the last walk."""
-        return self._groups.get(owner.labels)
+    def find(self, labels: Labels) -> Group | None:
+        """The group of a workload, None where it has none or none was seen at the last walk."""
+        return self._groups.get(labels)
 
     def owner_of_pid(self, pid: int) -> Owner | None:
         """Owner of a process, None for a process that has none, is gone or cannot be read."""
