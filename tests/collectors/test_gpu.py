@@ -43,7 +43,7 @@ class Workloads:
     def __init__(self, owners: dict[int, Owner]) -> None:
         self._owners = owners
 
-    def owner_of_pid(self, pid: int) -> Owner | None:
+    def holder_of_pid(self, pid: int) -> Owner | None:
         return self._owners.get(pid)
 
 

@@ -22,13 +22,17 @@ TIMEOUT = 1.5
 SOURCE = "mmpmon -p, fs_io_s"
 LABELS = ("gpfs_cluster", "filesystem")
 FAMILIES = {
-    "read_bytes": Family("gpuwait_gpfs_read_bytes_total", "counter", "Bytes read.", SOURCE, LABELS),
-    "written_bytes": Family("gpuwait_gpfs_written_bytes_total", "counter", "Bytes written.", SOURCE, LABELS),
-    "opens": Family("gpuwait_gpfs_opens_total", "counter", "Open calls.", SOURCE, LABELS),
-    "closes": Family("gpuwait_gpfs_closes_total", "counter", "Close calls.", SOURCE, LABELS),
+    "read_bytes": Family(
+        "gpuwait_gpfs_read_bytes_total", "counter", "Bytes read by applications.", SOURCE, LABELS
+    ),
+    "written_bytes": Family(
+        "gpuwait_gpfs_written_bytes_total", "counter", "Bytes written by applications.", SOURCE, LABELS
+    ),
+    "opens": Family("gpuwait_gpfs_opens_total", "counter", "Files opened.", SOURCE, LABELS),
+    "closes": Family("gpuwait_gpfs_closes_total", "counter", "Files closed.", SOURCE, LABELS),
     "reads": Family("gpuwait_gpfs_reads_total", "counter", "Reads by applications.", SOURCE, LABELS),
     "writes": Family("gpuwait_gpfs_writes_total", "counter", "Writes by applications.", SOURCE, LABELS),
-    "readdirs": Family("gpuwait_gpfs_readdirs_total", "counter", "Readdir calls.", SOURCE, LABELS),
+    "readdirs": Family("gpuwait_gpfs_readdirs_total", "counter", "Directories read.", SOURCE, LABELS),
     "inode_updates": Family(
         "gpuwait_gpfs_inode_updates_total", "counter", "Inode updates to disk.", SOURCE, LABELS
     ),

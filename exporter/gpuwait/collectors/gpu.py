@@ -139,7 +139,7 @@ def _slices(device: GpuReading, labels: tuple[str, str]) -> Iterator[Sample]:
 
 
 def _owners(device: GpuReading, labels: tuple[str, str], sources: Sources) -> Iterator[Sample]:
-    """Processes of the GPU by workload. A process whose owner is not known any more is only counted."""
+    """Processes of the GPU by workload. A process that ended is only counted."""
     if device.processes is None:
         return
     yield f.PROCESSES, labels, len(device.processes)
@@ -148,7 +148,7 @@ def _owners(device: GpuReading, labels: tuple[str, str], sources: Sources) -> It
     memory: dict[tuple[str, str, str, str], int | None] = {}
     for process in device.processes:
         # 0 is how a driver in another process namespace says that it does not know
-        owner = sources.workloads.owner_of_pid(process.pid) if process.pid else None
+        owner = sources.workloads.holder_of_pid(process.pid) if process.pid else None
         if owner is not None:
             before, used = memory.get(owner.labels, 0), process.memory_bytes
             memory[owner.labels] = None if before is None or used is None else before + used

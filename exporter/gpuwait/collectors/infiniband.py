@@ -50,7 +50,12 @@ _TABLE = (
         1,
         "Packets to be sent that were dropped, since the port was down or congested.",
     ),
-    ("gpuwait_infiniband_receive_errors_total", "counters/port_rcv_errors", 1, "Packets with an error."),
+    (
+        "gpuwait_infiniband_receive_errors_total",
+        "counters/port_rcv_errors",
+        1,
+        "Packets received with an error.",
+    ),
     ("gpuwait_infiniband_symbol_errors_total", "counters/symbol_error", 1, "Errors on a lane of the link."),
     ("gpuwait_infiniband_link_downed_total", "counters/link_downed", 1, "Times that the link went down."),
     (
@@ -69,7 +74,7 @@ _TABLE = (
         "gpuwait_infiniband_excessive_buffer_overrun_errors_total",
         "counters/excessive_buffer_overrun_errors",
         1,
-        "Times that packets arrived without room, in a row.",
+        "Times that the port ran out of receive buffers several times in a row.",
     ),
     (
         "gpuwait_infiniband_out_of_sequence_total",

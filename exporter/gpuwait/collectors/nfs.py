@@ -75,11 +75,11 @@ def _counters(labels: tuple[str, ...], table: tuple[tuple[str, str], ...]) -> tu
 OPERATION = _counters(
     (*_KEY, "operation"),
     (
-        ("gpuwait_nfs_mount_operations_total", "Operations completed."),
-        ("gpuwait_nfs_mount_transmissions_total", "Requests sent for them, more when sent again."),
+        ("gpuwait_nfs_mount_operations_total", "NFS operations completed on the mount."),
+        ("gpuwait_nfs_mount_transmissions_total", "Requests sent for NFS operations, more when sent again."),
         ("gpuwait_nfs_mount_major_timeouts_total", "Major timeouts, when all retries were used up."),
-        ("gpuwait_nfs_mount_sent_bytes_total", "Bytes sent."),
-        ("gpuwait_nfs_mount_received_bytes_total", "Bytes received."),
+        ("gpuwait_nfs_mount_sent_bytes_total", "Bytes sent for NFS operations, headers included."),
+        ("gpuwait_nfs_mount_received_bytes_total", "Bytes received for NFS operations, headers included."),
         ("gpuwait_nfs_mount_queue_time_seconds_total", "Seconds before requests were sent."),
         ("gpuwait_nfs_mount_response_time_seconds_total", "Seconds between request and answer."),
         ("gpuwait_nfs_mount_request_time_seconds_total", "Seconds from begin to end of operations."),
@@ -109,11 +109,11 @@ TRANSFERRED = _counters(
 TRANSPORT = _counters(
     _KEY,
     (
-        ("gpuwait_nfs_mount_transport_sends_total", "Requests sent."),
+        ("gpuwait_nfs_mount_transport_sends_total", "Requests sent on the connections of the mount."),
         ("gpuwait_nfs_mount_transport_receives_total", "Answers received; it stands still in an outage."),
         ("gpuwait_nfs_mount_transport_bad_transaction_ids_total", "Answers to no known request."),
         ("gpuwait_nfs_mount_transport_connects_total", "Connections made, more when they broke."),
-        ("gpuwait_nfs_mount_transport_slots_used_total", "Slots in use, added up at each request."),
+        ("gpuwait_nfs_mount_transport_slots_used_total", "Requests in flight, added up at each request."),
         ("gpuwait_nfs_mount_transport_backlog_total", "Waits for a slot, added up at each request."),
         ("gpuwait_nfs_mount_transport_sending_total", "Requests to be sent, added up at each request."),
         ("gpuwait_nfs_mount_transport_pending_total", "Requests not answered, added up at each request."),

@@ -182,7 +182,7 @@ _COUNTERS = (
     ("gpuwait_vmstat_workingset_restore_total", "Refaulted pages that had been active, before 5.9."),
     ("gpuwait_vmstat_workingset_restore_anon_total", "Refaulted anonymous pages that had been active."),
     ("gpuwait_vmstat_workingset_restore_file_total", "Refaulted file pages that had been active."),
-    ("gpuwait_vmstat_workingset_nodereclaim_total", "Shadow nodes reclaimed."),
+    ("gpuwait_vmstat_workingset_nodereclaim_total", "Kernel records of evicted pages that were reclaimed."),
     # Splits of the kernel's own mapping cost TLB misses for good.
     ("gpuwait_vmstat_direct_map_level2_splits_total", "2 MiB mappings of the kernel split."),
     ("gpuwait_vmstat_direct_map_level3_splits_total", "1 GiB mappings of the kernel split."),

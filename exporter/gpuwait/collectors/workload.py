@@ -45,9 +45,12 @@ def collect(sources: Sources) -> Iterator[Sample]:
         for pid in processes_of(sources.host, group, pids):
             seen += 1
             threads += _threads(sources.host, pid)
-            files = open_files(sources.host, pid)
+            try:
+                files = open_files(sources.host, pid)
+            except PermissionError:
+                refused += 1
+                continue
             limit = _limit(sources.host, pid) if files else None
-            refused += files is None
             if files and limit and (not worst[1] or files / limit > worst[0] / worst[1]):
                 worst = (files, limit)
         if threads:

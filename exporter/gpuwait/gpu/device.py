@@ -159,6 +159,10 @@ class Device:
                 if value is not None:
                     line[key] = value
                     break
+                if not nvml.refused(unit, name, *args):
+                    # a sick driver is not asked the same thing twice in other words
+                    line.pop(key, None)
+                    break
             else:
                 line.pop(key, None)
 

@@ -79,7 +79,7 @@ MEMORY_USED = _gauge(
     "nvmlDeviceGetMemoryInfo used",
 )
 MEMORY_TOTAL = _gauge("gpuwait_gpu_memory_total_bytes", "Memory of the GPU.", "nvmlDeviceGetMemoryInfo total")
-POWER = _gauge("gpuwait_gpu_power_watts", "Power drawn.", "nvmlDeviceGetPowerUsage")
+POWER = _gauge("gpuwait_gpu_power_watts", "Power that the GPU draws.", "nvmlDeviceGetPowerUsage")
 POWER_LIMIT = _gauge(
     "gpuwait_gpu_power_limit_watts", "Power limit in force.", "nvmlDeviceGetEnforcedPowerLimit"
 )

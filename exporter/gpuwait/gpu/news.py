@@ -34,7 +34,8 @@ class News:
             log.info("GPU %s: %s: %s", gpu or "driver", why, " ".join(calls))
         for device in message.devices:
             if device.up is False and self._new("lost", str(device.index), device.uuid):
-                log.warning("GPU %d %s is lost or has to be reset", device.index, device.uuid)
+                name = f"{device.index} {device.uuid}".rstrip()
+                log.warning("GPU %s is lost or has to be reset", name)
             elif device.up:
                 self._told.discard(("lost", str(device.index), device.uuid))
 

@@ -20,7 +20,7 @@ DEEPEST = 4
 def gpu_users(client: GpuClient | None, tree: WorkloadTree | None) -> Mapping[Labels, tuple[int, ...]]:
     """Workloads of the processes that the GPU driver reports, with these processes' ids.
 
-    A process whose owner is not known is left out. Empty without a current GPU reading.
+    A process that ended is left out. Empty without a current GPU reading.
     """
     if client is None or tree is None:
         return {}
@@ -28,7 +28,7 @@ def gpu_users(client: GpuClient | None, tree: WorkloadTree | None) -> Mapping[La
     pids = {p.pid for d in (snapshot.devices if snapshot else ()) for p in d.processes or () if p.pid}
     found: dict[Labels, tuple[int, ...]] = {}
     for pid in sorted(pids):
-        owner = tree.owner_of_pid(pid)
+        owner = tree.holder_of_pid(pid)
         if owner is not None:
             found[owner.labels] = (*found.get(owner.labels, ()), pid)
     return found
@@ -57,9 +57,6 @@ def processes_of(host: Host, group: Group | None, known: tuple[int, ...]) -> lis
     return sorted(found)[:MOST_PROCESSES]
 
 
-def open_files(host: Host, pid: int) -> int | None:
-    """Open descriptors of a process, None where it ended or may not be looked at (CAP_DAC_READ_SEARCH)."""
-    try:
-        return len(names(f"{host.procfs}/{pid}/fd")) or None
-    except PermissionError:
-        return None
+def open_files(host: Host, pid: int) -> int:
+    """Open descriptors of a process, 0 where it ended; raises PermissionError (CAP_DAC_READ_SEARCH)."""
+    return len(names(f"{host.procfs}/{pid}/fd"))

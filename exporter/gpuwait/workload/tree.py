@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from gpuwait.host import Host
 from gpuwait.kernel.errors import ParseError
 from gpuwait.kernel.mountinfo import parse_mountinfo
-from gpuwait.workload.identity import Owner, owner_of_cgroup_file, owner_of_path
+from gpuwait.workload.identity import OTHER, Owner, owner_of_cgroup_file, owner_of_path
 
 Labels = tuple[str, str, str, str]
 
@@ -116,6 +116,14 @@ class WorkloadTree:
         except OSError:  # EACCES with hidepid, or a process that a security module protects
             return None
         return owner_of_cgroup_file(text) if text else None
+
+    def holder_of_pid(self, pid: int) -> Owner | None:
+        """As `owner_of_pid`, but OTHER for a live process that no pod, job, container or service owns."""
+        try:
+            text = self._host.maybe_proc(f"{pid}/cgroup")
+        except OSError:
+            return OTHER
+        return (owner_of_cgroup_file(text) or OTHER) if text else None
 
     def _walk(self, *, whole: bool) -> None:
         if not self._groups:
