@@ -5,10 +5,10 @@ ARGS ?=
 BIN := .venv/bin
 FAKE := build/fake-nvml/libnvidia-ml.so.1
 
-.PHONY: help run test lint format generate check-generated fake-nvml test-e2e test-root test-stalls test-gpu bench golden lock clean venv-run venv-test
+.PHONY: help run test lint format generate check-generated fake-nvml test-e2e test-root test-stalls verdicts test-gpu bench golden lock clean venv-run venv-test
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: venv-run  ## set up and run the daemon; ARGS='--web.listen-address=:9410 ...'
 	$(BIN)/gpuwait serve $(ARGS)
@@ -34,7 +34,7 @@ check-generated: generate  ## fail where a generated file is stale
 	git diff --exit-code -- exporter/METRICS.md
 
 fake-nvml:  ## build the fake NVML that tests use (needs cc)
-	$(MAKE) -s -C tests/fakes/nvml OUT=$(CURDIR)/build/fake-nvml
+	$(MAKE) -s -C tests/fakes/nvml OUT=../../../build/fake-nvml
 
 test-e2e: venv-test  ## against the real node_exporter and promtool (Debian: prometheus prometheus-node-exporter)
 	$(BIN)/pytest -q -m e2e $(ARGS)
@@ -42,10 +42,16 @@ test-e2e: venv-test  ## against the real node_exporter and promtool (Debian: pro
 test-root: venv-test  ## what needs root
 	$(BIN)/pytest -q -m root $(ARGS)
 
-test-gpu: venv-test  ## on a machine with an NVIDIA GPU: compare with nvidia-smi under load
-	$(BIN)/python tests/real_gpu/check.py
+test-stalls: venv-test fake-nvml  ## root: real compaction, reclaim, swap, throttling and disk stalls
+	$(BIN)/pytest -q -m root tests/stalls $(ARGS)
 
-bench: venv-run  ## CPU, memory and latency beside node_exporter; ARGS='--host small'
+verdicts: venv-test fake-nvml  ## root: the matrix of cause provoked against cause named; ARGS='--runs 3'
+	$(BIN)/python tests/stalls/verdicts.py $(ARGS)
+
+test-gpu: venv-test  ## on a machine with an NVIDIA GPU: compare with nvidia-smi under load
+	$(BIN)/python tests/real_gpu/check.py || [ $$? -eq 77 ]
+
+bench: venv-run  ## CPU, memory and latency beside node_exporter; ARGS='--root DIR' for a tree with proc and sys
 	$(BIN)/python tests/bench/compare.py $(ARGS)
 
 golden: venv-test fake-nvml  ## rewrite the golden scrapes of tests/hosts; read the diff

@@ -1,4 +1,4 @@
-"""The command line: `gpuwait serve|once|check|whois|metrics`."""
+"""The command line: `gpuwait serve|once|explain|check|whois|demo|metrics`."""
 
 from __future__ import annotations
 
@@ -14,41 +14,56 @@ from gpuwait.flags import Parser, add_collector_flags, add_flags, build
 
 WHAT = "Says what the GPUs of this node are waiting for."
 PATHS = ("path.", "log.")
+Command = Callable[[Config, argparse.Namespace], int]
 
 
 def parser() -> Parser:
     """The parser of every command."""
-    top = Parser(
-        prog="gpuwait", description="Says what the GPUs of this node are waiting for.", allow_abbrev=False
-    )
+    top = Parser(prog="gpuwait", description=WHAT, allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"gpuwait {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
 
-    def add(name: str, text: str, run: Callable[[Config, argparse.Namespace], int], *prefixes: str) -> Parser:
+    def add(name: str, text: str, run: Command, *prefixes: str) -> Parser:
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         command.set_defaults(run=run)
         add_flags(command, prefixes)
         return command
 
-    everything = (*PATHS, "collector.", "web.")
+    everything = (*PATHS, "collector.", "web.", "config.", "enable-")
     add_collector_flags(add("serve", "run the daemon", _serve, *everything), ALL)
     add_collector_flags(add("once", "print one scrape", _once, *PATHS, "collector."), ALL)
-    add_collector_flags(
-        add(
-            "check",
-            "say what this node offers, lacks and risks",
-            _check,
-            *PATHS,
-            "collector.",
-        ),
-        ALL,
-    )
+    _explain_flags(add("explain", "say what the GPUs wait for now", _explain, *PATHS, "config."))
+    check = add("check", "say what this node offers, lacks and risks", _check, *PATHS, "collector.")
+    add_collector_flags(check, ALL)
     whois = add("whois", "say which pod, container, Slurm job or service owns a process", _whois, *PATHS)
     whois.add_argument("--json", action="store_true", help="one JSON object a line")
     whois.add_argument("pids", metavar="PID", nargs="+")
+    _demo_flags(add("demo", "replay an incident without a GPU; no NAME lists them", _demo, "log."))
     metrics = add("metrics", "print the metric reference", _metrics)
     metrics.add_argument("--format", choices=("markdown", "json"), default="markdown")
     return top
+
+
+def _explain_flags(command: Parser) -> None:
+    command.add_argument("--format", choices=("text", "markdown", "json"), default="text")
+    command.add_argument(
+        "--for", dest="seconds", default="10s", metavar="TIME",
+        help="how long to look where no daemon runs (default 10s)",
+    )  # fmt: skip
+    command.add_argument("--url", help="a daemon's verdict (default http://127.0.0.1:9410/api/v1/verdict)")
+
+
+def _demo_flags(command: Parser) -> None:
+    command.add_argument("name", metavar="NAME", nargs="?", help="the incident")
+    command.add_argument("--all", action="store_true", help="replay all: expected against found")
+    command.add_argument(
+        "--serve", action="store_true", help="serve it as live metrics, labelled as simulated"
+    )
+    command.add_argument(
+        "--web.listen-address", dest="address", default="127.0.0.1:9410", metavar="HOST:PORT",
+        help="address for --serve (default 127.0.0.1:9410)",
+    )  # fmt: skip
+    command.add_argument("--speed", default="1", metavar="X", help="times as fast as life (default 1)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,12 +73,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = build(parsed, os.environ, ALL)
         logs.set_up(config.log_level, config.log_format)
         status: int = parsed.run(config, parsed)
+        sys.stdout.flush()
     except ConfigError as error:
         sys.stderr.write(f"gpuwait: {error}\n")
         return 2
-    except BrokenPipeError:  # `gpuwait once | head`
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(error, BrokenPipeError):  # `gpuwait once | head`
+            return 0
+        sys.stderr.write(f"gpuwait: {error}\n")
+        return 2
     except KeyboardInterrupt:
         return 130
     return status
@@ -86,6 +105,46 @@ def _check(config: Config, _: argparse.Namespace) -> int:
     from gpuwait import check, daemon  # noqa: PLC0415 - the other commands need none of it
 
     return check.report(daemon.gather_once(config)[0], sys.stdout)
+
+
+def _explain(config: Config, parsed: argparse.Namespace) -> int:
+    from gpuwait import daemon, explain  # noqa: PLC0415 - the other commands need none of it
+
+    try:
+        seconds = explain.parse_duration(parsed.seconds)
+        report = explain.ask(parsed.url or explain.DEFAULT_URL)
+    except ValueError as error:
+        raise ConfigError(f"explain: {error}") from error
+    if report is None and parsed.url:
+        raise ConfigError(f"explain: --url: no verdict at {parsed.url}")
+    if report is None:
+        sys.stderr.write(f"no daemon answers at {explain.DEFAULT_URL}: looking for {seconds:g} s\n")
+        report = daemon.observe(config, seconds)
+    if parsed.format == "json":
+        sys.stdout.write(explain.as_json(report) + "\n")
+    elif parsed.format == "markdown":
+        sys.stdout.write(explain.markdown(report))
+    else:
+        sys.stdout.write(explain.text(report, color=explain.wants_color(sys.stdout, os.environ)))
+    return 0
+
+
+def _demo(_: Config, parsed: argparse.Namespace) -> int:
+    from gpuwait import demo, demo_live, explain  # noqa: PLC0415 - the other commands need none of it
+
+    try:
+        if parsed.all:
+            return demo.run_all(sys.stdout)
+        if parsed.name is None:
+            demo.list_scenarios(sys.stdout)
+            return 0
+        if parsed.serve:
+            return demo_live.serve(parsed.name, parsed.address, float(parsed.speed))
+        return demo.run(parsed.name, sys.stdout, color=explain.wants_color(sys.stdout, os.environ))
+    except (demo.UnknownScenarioError, ValueError) as error:
+        raise ConfigError(f"demo: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"demo: --web.listen-address: {error.strerror}") from error
 
 
 def _whois(config: Config, parsed: argparse.Namespace) -> int:

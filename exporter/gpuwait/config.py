@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuwait.collector import Collector
-from gpuwait.host import Host
+from gpuwait.host import Host, read_text
 from gpuwait.listen import parse_address
+from gpuwait.settings import Settings, SettingsError
+from gpuwait.settings import parse as parse_settings
 from gpuwait.sources import CollectorOptions, Filter
 
 #: Devices that say nothing about storage: compressed memory, images, floppies.
@@ -62,9 +64,12 @@ def _metrics_path(text: str) -> str:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 3600:
-        raise ValueError(f"{text!r} is not a number above 0")
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 60:
+        raise ValueError(f"{text!r} is no number of seconds above 0 and up to 60")
     return value
 
 
@@ -142,6 +147,14 @@ class Config:
     web_max_requests: int = _option(
         "web.max-requests", "scrapes in hand at once; 503 beyond", 16, parse=_count, metavar="N"
     )
+    config_file: str = _option(
+        "config.file", "YAML file with thresholds of the wait causes and prices of GPUs", "", metavar="FILE"
+    )
+    enable_delayacct: bool = _option(
+        "enable-delayacct",
+        "write 1 to kernel.task_delayacct, so that processes started later have their delays counted",
+        False,
+    )
     collectors: tuple[Collector, ...] = ()
 
     def host(self) -> Host:
@@ -160,6 +173,17 @@ class Config:
             self.path_rootfs,
             self.path_udev_data,
         )
+
+    def settings(self) -> Settings:
+        """What `--config.file` says. Raises ConfigError."""
+        if not self.config_file:
+            return Settings()
+        try:
+            return parse_settings(read_text(self.config_file), self.config_file)
+        except OSError as error:
+            raise ConfigError(f"--config.file: {self.config_file}: {error.strerror}") from error
+        except SettingsError as error:
+            raise ConfigError(f"--config.file: {error}") from error
 
     def collector_options(self) -> CollectorOptions:
         """The options of collectors. Raises ConfigError for patterns that exclude each other."""

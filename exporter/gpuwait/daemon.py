@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
 import time
+from dataclasses import dataclass
 
 from gpuwait import __version__
 from gpuwait.collectors import ALL
 from gpuwait.config import Config, ConfigError
+from gpuwait.explain import Recent, Report, sleeps
 from gpuwait.exposition import Exposition
 from gpuwait.gather import Gatherer, Outcome
 from gpuwait.gpu.client import GpuClient
 from gpuwait.listen import format_address, open_sockets
+from gpuwait.pages import Pages
+from gpuwait.settings import Settings
 from gpuwait.sources import Sources
+from gpuwait.thresholds import Thresholds
+from gpuwait.wait import delays
+from gpuwait.wait.engine import Engine
+from gpuwait.wait.ledger import Ledger
+from gpuwait.wait.live import Live
+from gpuwait.wait.sampler import Sampler
+from gpuwait.wait.snapshot import Snapshot
+from gpuwait.wait.verdict import Verdict
 from gpuwait.web import Application, Server
 from gpuwait.workload.tree import WorkloadTree
 
@@ -26,44 +39,85 @@ log = logging.getLogger(__name__)
 FIRST_READING = 3.0
 
 
-def build(config: Config) -> tuple[Sources, Gatherer]:
-    """Sources and gatherer of this run; raises ConfigError."""
-    host = config.host()
-    options = config.collector_options()
-    sources = Sources(
-        host=host, options=options, workloads=WorkloadTree(host, time.monotonic, options.cgroups)
-    )
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that lives as long as the program."""
+
+    sources: Sources
+    gatherer: Gatherer
+    live: Live
+    recent: Recent
+    sampler: Sampler
+
+    def start(self) -> None:
+        """Start the GPU reader and the sampler, where there is one."""
+        if self.sources.gpu is not None:
+            self.sources.gpu.start()
+        self.sampler.start()
+
+    def stop(self) -> None:
+        """End both; takes a second at most each."""
+        self.sampler.stop()
+        if self.sources.gpu is not None:
+            self.sources.gpu.stop()
+
+
+def build(config: Config) -> Parts:
+    """All parts of this run, not started; raises ConfigError."""
+    host, options, settings = config.host(), config.collector_options(), config.settings()
+    sources = Sources(host=host, options=options)
+    sources.workloads = WorkloadTree(host, time.monotonic, options.cgroups)
     if any(c.name == "gpu" for c in config.collectors):
         sources.gpu = GpuClient(rootfs=host.rootfs)
-    return sources, Gatherer(config.collectors, sources, deadline=config.collector_timeout)
+    limits = Thresholds(settings.thresholds)
+    live, recent = Live(ledger=Ledger(), limits=limits), Recent()
+    sources.wait = live if sources.gpu is not None else None
+
+    def after(verdict: Verdict | None, snapshot: Snapshot) -> None:
+        recent.add(verdict, snapshot)
+        live.prices = prices(settings, snapshot)
+
+    sampler = Sampler(sources, Engine(limits), live.ledger, live, after=after)
+    gatherer = Gatherer(config.collectors, sources, deadline=config.collector_timeout)
+    return Parts(sources, gatherer, live, recent, sampler)
+
+
+def prices(settings: Settings, snapshot: Snapshot) -> dict[tuple[int, str], float]:
+    """Price per hour of each GPU that has one."""
+    found = {(gpu.index, gpu.uuid): settings.price_of(gpu.model) for gpu in snapshot.gpus}
+    return {key: price for key, price in found.items() if price is not None}
 
 
 def serve(config: Config) -> int:
     """Run the daemon until SIGTERM or SIGINT; the exit status. Raises ConfigError."""
-    sources, gatherer = build(config)
+    parts = build(config)
+    _more_files()
     try:
         sockets = open_sockets(list(config.web_listen_address))
     except OSError as error:
         raise ConfigError(f"--web.listen-address: {error.strerror}") from error
+    if config.enable_delayacct:
+        delays.enable(parts.sources.host)
     app = Application(
-        gatherer,
+        parts.gatherer,
         (c.name for c in ALL),
         path=config.web_telemetry_path,
         max_requests=config.web_max_requests,
+        pages=pages(parts, config).routes(),
+        trouble=lambda: parts.sampler.stuck,
     )
     server = Server(app, sockets, config.web_max_requests)
-    if sources.gpu is not None:
-        reader = sources.gpu
-        reader.start()
+    reader = parts.sources.gpu
+    if reader is not None:
         signal.signal(signal.SIGUSR1, lambda *_: reader.release())
-    threading.Thread(target=_first, args=(sources, gatherer, app), name="first", daemon=True).start()
+    parts.start()
+    threading.Thread(target=_first, args=(parts, app), name="first", daemon=True).start()
     addresses = " ".join(format_address(s.getsockname()) for s in sockets)
     log.info("gpuwait %s listens on %s", __version__, addresses)
     try:
         server.run()
     finally:
-        if sources.gpu is not None:
-            sources.gpu.stop()
+        parts.stop()
     log.info("stopped")
     logging.shutdown()
     # A thread stuck in a dead driver or disk would hold up a regular exit for ever.
@@ -71,27 +125,59 @@ def serve(config: Config) -> int:
     os._exit(0)
 
 
-def _first(sources: Sources, gatherer: Gatherer, app: Application) -> None:
+def _more_files() -> None:
+    """Raise the soft limit of open files: the sampler keeps descriptors of the threads that it watches."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, 16_384) if hard != resource.RLIM_INFINITY else 16_384
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def pages(parts: Parts, config: Config) -> Pages:
+    """The pages for people."""
+    return Pages(
+        parts.recent,
+        parts.live.history,
+        lambda: parts.gatherer.gather(None, 1.0),
+        reasons=lambda: parts.live.reasons,
+        sleeps=lambda tids: sleeps(parts.sources.host, tids),
+        metrics_path=config.web_telemetry_path,
+    )
+
+
+def _first(parts: Parts, app: Application) -> None:
     """Gather once before the first scrape, so that it finds caches warm; then be ready."""
-    if sources.gpu is not None:
-        sources.gpu.wait_first(FIRST_READING)
-    gatherer.gather()
+    if parts.sources.gpu is not None:
+        parts.sources.gpu.wait_first(FIRST_READING)
+    parts.gatherer.gather()
     app.ready.set()
 
 
 def gather_once(config: Config) -> tuple[list[Outcome], dict[str, int]]:
     """Outcomes of one scrape, and what was dropped by collector; raises ConfigError."""
-    sources, gatherer = build(config)
-    if sources.gpu is not None:
-        sources.gpu.start()
-        sources.gpu.wait_first(FIRST_READING)
+    parts = build(config)
+    reader = parts.sources.gpu
+    if reader is not None:
+        reader.start()
+        reader.wait_first(FIRST_READING)
     try:
-        return gatherer.gather(), gatherer.dropped
+        return parts.gatherer.gather(), parts.gatherer.dropped
     finally:
-        if sources.gpu is not None:
-            sources.gpu.stop()
+        if reader is not None:
+            reader.stop()
 
 
 def once(config: Config) -> bytes:
     """One scrape in text format; raises ConfigError."""
     return Exposition().text(*gather_once(config))
+
+
+def observe(config: Config, seconds: float) -> Report:
+    """The report of an own sampler after so many seconds; raises ConfigError."""
+    parts = build(config)
+    parts.start()
+    try:
+        time.sleep(seconds)
+        return pages(parts, config).report()
+    finally:
+        parts.stop()

@@ -1,16 +1,18 @@
 """Runs the collectors of one scrape so that none of them can hold up the others.
 
-Collectors run one after another on one worker thread, which is the cheapest
-way while all is well. When a collector takes longer than the hand-over time,
-a second worker goes on with the rest while the first may still finish before
-its deadline. A collector that is stuck keeps its one thread; it is reported
-as failed, and not called again, until that call has returned. So a dead disk,
+The collectors of a scrape run one after another on one worker thread, which is
+the cheapest way while all is well. When one takes longer than the hand-over
+time, another worker goes on with the rest while the first may still finish
+before its deadline. A collector is never called twice at a time: a scrape that
+finds a call under way shares its outcome. One that is stuck keeps its one
+thread and is reported as failed until that call has returned. So a dead disk,
 NFS server or driver costs one thread, once.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections import deque
@@ -35,7 +37,8 @@ class Outcome:
 
     success: False for a fault, a missed deadline, or an earlier call that is still stuck.
     reason:  why the source is not available, "" where it is; detail says more, for the log.
-    seconds: wall time of the call; None where it was not called.
+    seconds: wall time of the call; None where there was no answer.
+    hurried: there was no answer because the scraper's own time-out was too short: no fault of the source.
     dropped: samples left out: over the budget, a duplicate, or not a finite number.
     """
 
@@ -46,6 +49,7 @@ class Outcome:
     detail: str = ""
     seconds: float | None = None
     dropped: int = 0
+    hurried: bool = False
 
 
 def call(collector: Collector, sources: Sources) -> Outcome:
@@ -79,22 +83,29 @@ def _fill(outcome: Outcome, sources: Sources) -> None:
         outcome.dropped = seen - sum(map(len, groups.values()))
 
 
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One call of a collector, shared by every scrape that wants its outcome."""
+
+    started: float
+    outcome: Outcome | None = None
+
+
 class _Scrape:
-    """One scrape under way: what is still to call, and what came back."""
+    """One scrape under way: what is still to call, and the calls it waits for."""
 
     def __init__(self, collectors: Iterable[Collector]) -> None:
         self.todo = deque(collectors)
-        self.started: dict[Collector, float] = {}
-        self.outcomes: dict[Collector, Outcome] = {}
-        self.workers = 0
-        self.last_hand_over = 0.0
+        self.calls: dict[Collector, _Call] = {}
+        self.newest = time.monotonic()
 
 
 class Gatherer:
-    """Calls collectors for scrapes, one scrape at a time.
+    """Calls collectors for scrapes; any number of threads may gather at a time.
 
     deadline:  seconds that one collector may take.
-    hand_over: seconds after which the rest of the scrape goes on without it.
+    hand_over: seconds after which the rest of a scrape goes on without it.
+    dropped:   samples left out so far, by collector.
     """
 
     def __init__(
@@ -109,70 +120,51 @@ class Gatherer:
         self.dropped = dict.fromkeys((c.name for c in collectors), 0)
         self._sources = sources
         self._deadline, self._hand_over = deadline, hand_over
-        self._turn = threading.Lock()
         self._changed = threading.Condition()
-        self._busy: dict[Collector, float] = {}
-        self._idle = 0
-        self._jobs: SimpleQueue[_Scrape | None] = SimpleQueue()
-        self._states: dict[str, tuple[bool, str]] = {}
+        self._flying: dict[Collector, _Call] = {}
+        self._waiting = self._idle = 0
+        self._jobs: SimpleQueue[_Scrape] = SimpleQueue()
+        self._states: dict[str, tuple[bool, str, str]] = {}
 
     def gather(self, chosen: Iterable[Collector] | None = None, limit: float = 9.5) -> list[Outcome]:
-        """Outcomes of the chosen collectors (default: all) in their order, within `limit` seconds.
-
-        Raises TimeoutError where another scrape takes all of that time.
-        """
-        end = time.monotonic() + limit
-        if not self._turn.acquire(timeout=limit):
-            raise TimeoutError("another scrape is still under way")
-        try:
-            collectors = self.collectors if chosen is None else tuple(chosen)
-            scrape = self._run(collectors, end)
-        finally:
-            self._turn.release()
-        outcomes = [scrape.outcomes[c] for c in collectors]
-        self._report(outcomes)
+        """Outcomes of the chosen collectors (default: all) in their order, within `limit` seconds."""
+        collectors = self.collectors if chosen is None else tuple(chosen)
+        scrape, end = _Scrape(collectors), time.monotonic() + limit
+        with self._changed:
+            self._waiting += 1
+            self._start_worker(scrape)
+            while (seconds := self._still_to_wait(scrape, collectors, end)) is not None:
+                self._changed.wait(seconds)
+            self._waiting -= 1
+            scrape.todo.clear()  # a worker that comes back after this finds nothing to do
+            now = time.monotonic()
+            outcomes = [self._outcome(c, scrape.calls.get(c), now) for c in collectors]
+            self._report(outcomes)
         return outcomes
 
-    def _run(self, collectors: tuple[Collector, ...], end: float) -> _Scrape:
-        with self._changed:
-            now = time.monotonic()
-            scrape = _Scrape(c for c in collectors if c not in self._busy)
-            stuck = {c: self._busy[c] for c in collectors if c in self._busy}
-            for collector, since in stuck.items():
-                scrape.outcomes[collector] = _late(collector, f"stuck in a call for {now - since:.0f} s")
-            self._start_worker(scrape)
-            while scrape.todo or scrape.started:
-                now = time.monotonic()
-                wait = self._give_up_late(scrape, now, end)
-                if wait is None:
-                    break
-                self._changed.wait(wait)
-            # A worker that comes back after this finds nothing to do and no one to tell.
-            for collector in [*scrape.todo, *scrape.started]:
-                scrape.outcomes.setdefault(collector, _late(collector, "not called: no time left"))
-            scrape.todo.clear()
-        return scrape
-
-    def _give_up_late(self, scrape: _Scrape, now: float, end: float) -> float | None:
-        """Take late collectors out and hand over; seconds until to look again, None to end."""
-        for collector, since in list(scrape.started.items()):
-            if now - since >= self._deadline or now >= end:
-                del scrape.started[collector]
-                scrape.outcomes[collector] = _late(collector, f"no answer within {now - since:.1f} s")
-        if now >= end or not (scrape.todo or scrape.started):
+    def _still_to_wait(self, scrape: _Scrape, collectors: tuple[Collector, ...], end: float) -> float | None:
+        """Seconds until to look again, None where there is nothing left to wait for."""
+        now = time.monotonic()
+        calls = [scrape.calls.get(c) for c in collectors]
+        due = [call.started + self._deadline for call in calls if call and call.outcome is None]
+        due = [moment for moment in due if moment > now]
+        if now >= end or not (due or scrape.todo):
             return None
-        waits = [end - now, *(since + self._deadline - now for since in scrape.started.values())]
         if scrape.todo:
-            newest = max(scrape.started.values(), default=scrape.last_hand_over)
-            due = max(newest, scrape.last_hand_over) + self._hand_over
-            if now >= due:
+            if now >= scrape.newest + self._hand_over:
                 self._start_worker(scrape)
-                due = now + self._hand_over
-            waits.append(due - now)
-        return max(min(waits), 0.001)
+            due.append(scrape.newest + self._hand_over)
+        return max(min(end, *due) - now, 0.001)
+
+    def _outcome(self, collector: Collector, call: _Call | None, now: float) -> Outcome:
+        if call is not None and call.outcome is not None:
+            return call.outcome
+        if call is None or now - call.started < self._deadline:
+            return Outcome(collector, success=False, detail="no time left in this scrape", hurried=True)
+        return Outcome(collector, success=False, detail=f"no answer for {now - call.started:.1f} s")
 
     def _start_worker(self, scrape: _Scrape) -> None:
-        scrape.last_hand_over = time.monotonic()
+        scrape.newest = time.monotonic()
         if self._idle:
             self._idle -= 1
         else:
@@ -180,36 +172,47 @@ class Gatherer:
         self._jobs.put(scrape)
 
     def _work(self) -> None:
-        while (scrape := self._jobs.get()) is not None:
-            self._work_on(scrape)
+        while True:
+            self._work_on(self._jobs.get())
             with self._changed:
                 if self._idle:  # one spare worker is enough
                     return
                 self._idle += 1
 
     def _work_on(self, scrape: _Scrape) -> None:
-        while True:
-            with self._changed:
-                if not scrape.todo:
-                    return
-                collector = scrape.todo.popleft()
-                scrape.started[collector] = self._busy[collector] = time.monotonic()
+        while (mine := self._next(scrape)) is not None:
+            collector, own = mine
             outcome = call(collector, self._sources)
             with self._changed:
-                del self._busy[collector]
-                if scrape.started.pop(collector, None) is None:
-                    return  # given up: a newer worker has the rest
-                scrape.outcomes[collector] = outcome
+                own.outcome = outcome
+                del self._flying[collector]
                 self.dropped[collector.name] += outcome.dropped
-                if not scrape.todo:
+                if not scrape.todo or self._waiting > 1:
                     self._changed.notify_all()
+
+    def _next(self, scrape: _Scrape) -> tuple[Collector, _Call] | None:
+        """Begin the next call of a scrape; calls that are under way already are joined on the way."""
+        with self._changed:
+            while scrape.todo:
+                collector = scrape.todo.popleft()
+                flying = self._flying.get(collector)
+                if flying is None:
+                    scrape.newest = time.monotonic()
+                    own = scrape.calls[collector] = self._flying[collector] = _Call(scrape.newest)
+                    return collector, own
+                scrape.calls[collector] = flying
+            self._changed.notify_all()
+            return None
 
     def _report(self, outcomes: Iterable[Outcome]) -> None:
         """Log a collector once per change of state, what is merely absent in one line."""
         absent = []
         for outcome in outcomes:
-            name, state = outcome.collector.name, (outcome.success, outcome.reason)
-            before = self._states.get(name, (True, ""))
+            if outcome.hurried:
+                continue
+            name, kind = outcome.collector.name, re.sub(r"[0-9.]+", "#", outcome.detail)
+            state = (outcome.success, outcome.reason, "" if outcome.success else kind)
+            before = self._states.get(name, (True, "", ""))
             self._states[name] = state
             if state == before:
                 continue
@@ -221,7 +224,3 @@ class Gatherer:
                 log.info("collector %s works again", name)
         if absent:
             log.info("not available here: %s", ", ".join(absent))
-
-
-def _late(collector: Collector, detail: str) -> Outcome:
-    return Outcome(collector, success=False, detail=detail)

@@ -133,3 +133,17 @@ def maybe_text(path: str) -> str | None:
         if is_absent(error):
             return None
         raise
+
+
+def open_kept(path: str) -> int:
+    """Descriptor of a kernel file that is read again and again and closed by the caller; raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def write_setting(path: str, text: str) -> None:
+    """Write a setting below procfs or sysfs, which only a person may ask for; raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode("ascii"))
+    finally:
+        os.close(descriptor)

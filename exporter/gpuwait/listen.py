@@ -35,7 +35,7 @@ def open_sockets(addresses: list[str]) -> list[socket.socket]:
     except OSError as error:
         for opened in sockets:
             opened.close()
-        reason = error.strerror or str(error)
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise OSError(error.errno, f"cannot listen on {address}: {reason}") from error
     return sockets
 

@@ -12,6 +12,7 @@ from gpuwait.host import Host
 
 if TYPE_CHECKING:
     from gpuwait.gpu.client import GpuClient
+    from gpuwait.wait.state import WaitState
     from gpuwait.workload.tree import WorkloadTree
 
 T = TypeVar("T")
@@ -53,6 +54,7 @@ class Sources:
     clock: Callable[[], float] = time.monotonic
     workloads: WorkloadTree | None = None
     gpu: GpuClient | None = None
+    wait: WaitState | None = None
     _kept: dict[type, object] = field(default_factory=dict)
 
     def kept(self, kind: type[T]) -> T:

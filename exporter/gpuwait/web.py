@@ -8,20 +8,18 @@ is bounded below.
 from __future__ import annotations
 
 import gzip
-import html
 import logging
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
 from waitress import wasyncore
 from waitress.server import create_server
 
-from gpuwait import __version__
 from gpuwait.collector import Collector
 from gpuwait.exposition import OPENMETRICS, TEXT, Exposition
 from gpuwait.gather import Gatherer
@@ -30,6 +28,8 @@ log = logging.getLogger(__name__)
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
 Environ = dict[str, Any]
+#: Status, content type and body of an answer, from the request.
+Handler = Callable[[Environ], tuple[str, str, bytes]]
 
 #: Seconds kept back from the scraper's time-out for rendering and the way back.
 MARGIN = 0.5
@@ -40,13 +40,15 @@ GZIP_FROM = 1024
 #: Threads beyond `--web.max-requests`, so that health checks never queue behind scrapes.
 SPARE_THREADS = 2
 LIMITS = {
-    "connection_limit": 200,
-    "channel_timeout": 30,  # seconds of silence on a connection
+    "connection_limit": 400,
+    "channel_timeout": 90,  # seconds of silence on a connection: longer than a usual scrape interval
     "cleanup_interval": 5,
     "max_request_header_size": 16 * 1024,
     "max_request_body_size": 4096,  # no path takes a body
     "backlog": 64,
 }
+#: Connections beyond which the one that has been silent longest is closed for each new one.
+CROWDED = 300
 #: Seconds that requests in hand have to finish after SIGTERM.
 GRACE = 1.5
 
@@ -56,22 +58,33 @@ class BadRequestError(Exception):
 
 
 class Application:
-    """The WSGI application. `ready` turns true with the first complete gathering."""
+    """The WSGI application. `ready` turns true with the first complete gathering.
+
+    pages:   further paths and what answers them.
+    trouble: what makes the program unhealthy, "" where nothing does.
+    """
 
     def __init__(
-        self, gatherer: Gatherer, all_names: Iterable[str], *, path: str = "/metrics", max_requests: int = 16
+        self,
+        gatherer: Gatherer,
+        all_names: Iterable[str],
+        *,
+        path: str = "/metrics",
+        max_requests: int = 16,
+        pages: Mapping[str, Handler] | None = None,
+        trouble: Callable[[], str] = str,
     ) -> None:
         self._gatherer, self._exposition = gatherer, Exposition()
         self._enabled = {c.name: c for c in gatherer.collectors}
         self._all_names = set(all_names)
-        self._path = path
+        self._path, self._trouble = path, trouble
         self._slots = threading.BoundedSemaphore(max_requests)
         self.ready = threading.Event()
         self._routes = {
             path: self._metrics,
-            "/": self._landing,
-            "/-/healthy": lambda _: ("200 OK", "text/plain; charset=utf-8", b"gpuwait is healthy\n"),
+            "/-/healthy": self._health,
             "/-/ready": self._readiness,
+            **(pages or {}),
         }
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
@@ -111,8 +124,6 @@ class Application:
             if wants_openmetrics(environ.get("HTTP_ACCEPT", "")):
                 return "200 OK", OPENMETRICS, self._exposition.openmetrics(outcomes, self._gatherer.dropped)
             return "200 OK", TEXT, self._exposition.text(outcomes, self._gatherer.dropped)
-        except TimeoutError as error:
-            return _plain("503 Service Unavailable", str(error))
         finally:
             self._slots.release()
 
@@ -133,31 +144,23 @@ class Application:
                     f"no collector {name!r}; there are {', '.join(sorted(self._all_names))}"
                 )
             if name not in self._enabled:
-                raise BadRequestError(f"the collector {name!r} is disabled by a flag")
+                raise BadRequestError(f"the collector {name!r} is not enabled")
         if collect:
             return [c for c in self._gatherer.collectors if c.name in collect]
         if exclude:
             return [c for c in self._gatherer.collectors if c.name not in exclude]
         return None
 
+    def _health(self, _: Environ) -> tuple[str, str, bytes]:
+        trouble = self._trouble()
+        return (
+            _plain("503 Service Unavailable", trouble) if trouble else _plain("200 OK", "gpuwait is healthy")
+        )
+
     def _readiness(self, _: Environ) -> tuple[str, str, bytes]:
         if self.ready.is_set():
             return _plain("200 OK", "gpuwait is ready")
         return _plain("503 Service Unavailable", "starting: the first readings are not in yet")
-
-    def _landing(self, _: Environ) -> tuple[str, str, bytes]:
-        path = html.escape(self._path)
-        names = "".join(f'<li><a href="{path}?collect[]={n}">{n}</a></li>' for n in sorted(self._enabled))
-        page = (
-            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>gpuwait</title>'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem}"
-            "ul{columns:2}</style></head><body><h1>gpuwait</h1>"
-            f"<p>Says what the GPUs of this node are waiting for. Version {__version__}.</p>"
-            f'<p><a href="{path}">Metrics</a> · <a href="/-/healthy">healthy</a> · '
-            f'<a href="/-/ready">ready</a></p><p>One collector alone:</p><ul>{names}</ul></body></html>\n'
-        )
-        return "200 OK", "text/html; charset=utf-8", page.encode()
 
 
 def _plain(status: str, text: str) -> tuple[str, str, bytes]:
@@ -215,8 +218,12 @@ class Server:
         """Serve until a signal; then finish the requests in hand and return within two seconds."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+        # A lost terminal or `systemctl reload` must not end the monitoring; there is nothing to reload.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         while not self._stopping:
             wasyncore.loop(timeout=5.0, use_poll=True, map=self._map, count=1)
+            for listener in self._listeners:
+                _make_room(listener.active_channels)
         self._drain(time.monotonic() + GRACE)
 
     def _stop(self, *_: object) -> None:
@@ -230,6 +237,15 @@ class Server:
             listener.socket.close()
         while time.monotonic() < end and any(map(_in_hand, list(self._map.values()))):
             wasyncore.loop(timeout=0.05, use_poll=True, map=self._map, count=1)
+
+
+def _make_room(channels: Mapping[int, Any]) -> None:
+    """Close the connections that have been silent longest, so that idle clients lock nobody out."""
+    if len(channels) <= CROWDED:
+        return
+    silent = sorted((c for c in channels.values() if not _in_hand(c)), key=lambda c: float(c.last_activity))
+    for channel in silent[: len(channels) - CROWDED]:
+        channel.handle_close()
 
 
 def _in_hand(channel: Any) -> bool:

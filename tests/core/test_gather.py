@@ -153,7 +153,66 @@ def test_the_limit_of_the_scrape_ends_it(sources):
     outcomes = gatherer.gather(limit=0.2)
     assert time.monotonic() - begin < 1
     assert not any(o.success for o in outcomes)
+    assert all(o.hurried for o in outcomes)
     release.set()
+
+
+def test_a_scraper_in_a_hurry_is_no_fault_of_a_collector(sources, caplog):
+    """Nothing is logged where only the scraper's own time-out was missed."""
+
+    def slow(_):
+        time.sleep(0.1)
+        yield VALUE, ("s",), 1
+
+    gatherer = Gatherer([collector("slow", slow)], sources)
+    for limit in (0.01, 5, 0.01, 5):
+        gatherer.gather(limit=limit)
+        time.sleep(0.15)
+    assert caplog.records == []
+
+
+def test_scrapes_at_a_time_share_a_slow_call(sources):
+    """Five scrapers of a slow source wait once, together; one that does not want it does not wait."""
+    calls = []
+
+    def slow(_):
+        calls.append(1)
+        time.sleep(0.4)
+        yield VALUE, ("s",), 1
+
+    bad, good = collector("slow", slow), collector("good", yields((VALUE, ("g",), 1)))
+    gatherer = Gatherer([bad, good], sources, hand_over=0.02)
+    begin = time.monotonic()
+    outcomes = []
+    threads = [threading.Thread(target=lambda: outcomes.append(gatherer.gather())) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    middle = time.monotonic()
+    assert gatherer.gather([good])[0].success
+    assert time.monotonic() - middle < 0.2
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - begin < 0.9
+    assert [[o.success for o in found] for found in outcomes] == [[True, True]] * 5
+    assert len(calls) == 1
+
+
+def test_another_fault_is_another_line(sources, caplog):
+    """A fault that changes kind is logged again, one that only changes its numbers is not."""
+    faults = ["a: line 3", "a: line 4", "b"]
+
+    def collect(_):
+        raise ParseError(faults.pop(0))
+        yield
+
+    gatherer = Gatherer([collector("a", collect)], sources)
+    for _ in range(3):
+        gatherer.gather()
+    assert [r.getMessage() for r in caplog.records] == [
+        "collector a failed: a: line 3",
+        "collector a failed: b",
+    ]
 
 
 def test_state_changes_are_logged_once(sources, caplog):

@@ -34,7 +34,9 @@ def slow(_):
     yield SLOW, (), 1
 
 collectors = [Collector("fast", "Fast.", (FAST,), fast), Collector("slow", "Slow.", (SLOW,), slow)]
-app = Application(Gatherer(collectors, Sources(host=Host())), ["fast", "slow", "off"], max_requests=2)
+page = {"/": lambda environ: ("200 OK", "text/html; charset=utf-8", b"see /metrics")}
+app = Application(
+    Gatherer(collectors, Sources(host=Host())), ["fast", "slow", "off"], max_requests=2, pages=page)
 sockets = open_sockets(["127.0.0.1:0"])
 print(sockets[0].getsockname()[1], flush=True)
 Server(app, sockets, 2).run()
@@ -85,7 +87,7 @@ def test_selection(client):
     for query, word in [
         ("collect[]=fast&exclude[]=slow", b"exclude each other"),
         ("collect[]=nonsense", b"'nonsense'"),
-        ("collect[]=off", b"disabled"),
+        ("collect[]=off", b"not enabled"),
         ("exclude%5B%5D=nonsense", b"'nonsense'"),
     ]:
         answer, body = client.get(f"/metrics?{query}")
@@ -95,7 +97,7 @@ def test_selection(client):
 
 
 def test_other_paths_and_methods(client):
-    """A landing page, health and readiness, 404 and 405."""
+    """A further page, health and readiness, 404 and 405."""
     answer, body = client.get("/")
     assert (answer.status, answer.getheader("X-Content-Type-Options")) == (200, "nosniff")
     assert b"/metrics" in body
@@ -143,6 +145,22 @@ def test_silent_and_slow_clients_hold_up_nobody(client):
     begin = time.monotonic()
     assert client.get("/metrics?collect[]=fast")[0].status == 200
     assert time.monotonic() - begin < 1
+    for s in idle:
+        s.close()
+
+
+def test_a_crowd_of_silent_clients_locks_nobody_out(client):
+    """Beyond the limit of connections the longest silent ones make room, at once."""
+    idle = []
+    for number in range(450):
+        s = socket.create_connection(("127.0.0.1", client.port))
+        if number % 2:
+            s.sendall(b"GET /metr")
+        idle.append(s)
+    begin = time.monotonic()
+    assert client.get("/metrics?collect[]=fast")[0].status == 200
+    assert client.get("/-/healthy")[0].status == 200
+    assert time.monotonic() - begin < 2
     for s in idle:
         s.close()
 

@@ -9,6 +9,7 @@ from gpuwait.collectors import (
     gpu,
     infiniband,
     kernel_threads,
+    ledger,
     lustre,
     memory,
     nfs,
@@ -20,6 +21,7 @@ from gpuwait.collectors import (
 )
 
 ALL = (
+    ledger.COLLECTOR,
     gpu.COLLECTOR,
     pressure.COLLECTOR,
     vmstat.COLLECTOR,

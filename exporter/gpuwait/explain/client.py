@@ -1,0 +1,51 @@
+"""Asks a running daemon for its verdict."""
+
+from __future__ import annotations
+
+import http.client
+import re
+from urllib.parse import urlsplit
+
+from gpuwait.explain.model import Report
+from gpuwait.explain.payload import from_json
+
+#: Where the daemon listens unless told otherwise.
+DEFAULT_URL = "http://127.0.0.1:9410/api/v1/verdict"
+#: No report comes near this.
+_MOST = 16 * 1024 * 1024
+_DURATION = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d{1,9})?)(ms|s|))?", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def ask(url: str = DEFAULT_URL, timeout: float = 2.0) -> Report | None:
+    """The verdict of the daemon at this address; None where none answers with one.
+
+    Raises ValueError for a URL that is none of http.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname:
+        raise ValueError(f"{url!r} is no address such as {DEFAULT_URL}")
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout)
+    try:
+        connection.request("GET", parts.path or "/api/v1/verdict", headers={"Accept": "application/json"})
+        answer = connection.getresponse()
+        body = answer.read(_MOST + 1)
+        if answer.status != 200 or len(body) > _MOST:
+            return None
+        return from_json(body)
+    except (OSError, http.client.HTTPException, ValueError):
+        return None  # nobody there, or something else listens on that port: the caller samples itself
+    finally:
+        connection.close()
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in `10s`, `1m30s`, `500ms` or `10`; from 1 s to 1 h. Raises ValueError."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        raise ValueError(f"{text!r} is no time such as 10s or 1m30s")
+    hours, minutes, rest, unit = found.groups()
+    seconds = int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(rest or 0) * _UNITS[unit or ""]
+    if not 1 <= seconds <= 3600:
+        raise ValueError(f"{text!r} is not between 1s and 1h")
+    return seconds

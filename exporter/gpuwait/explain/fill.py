@@ -1,0 +1,57 @@
+"""Commands with what the verdict knows filled in. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+
+from gpuwait.explain.context import Scene
+from gpuwait.explain.wording import printable
+
+#: What stands where the verdict does not know.
+_UNKNOWN: Mapping[str, str] = {
+    "it": "NAME",
+    "numa": "N",
+    "tid": "TID",
+    "pid": "PID",
+    "namespace": "NAMESPACE",
+    "owner": "OWNER",
+}
+_HOLE = re.compile(r"\{(" + "|".join(_UNKNOWN) + r")\}")
+_UID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+
+
+def words(scene: Scene, detail: str) -> dict[str, str]:
+    """What may be filled in, quoted for a shell. `detail`: the mount, device or port."""
+    found = {"it": _safe(detail)}
+    if len(scene.home) == 1:
+        found["numa"] = str(scene.home[0])
+    tid = _thread(scene)
+    if tid is not None:
+        found["tid"] = str(tid)
+        found["pid"] = f"$(awk '/^Tgid:/ {{print $2}}' /proc/{tid}/status)"
+    if len(scene.keys) == 1:
+        kind, namespace, owner, _ = scene.keys[0]
+        # Without the kubelet's names a pod goes by its uid, which kubectl does not take.
+        if not (kind == "pod" and _UID.fullmatch(owner)):
+            found |= {"namespace": _safe(namespace), "owner": _safe(owner)}
+    return found
+
+
+def fill(command: str, known: Mapping[str, str]) -> str:
+    """The command; a word in capitals for what is not known."""
+    return _HOLE.sub(lambda hole: known.get(hole[1]) or _UNKNOWN[hole[1]], command)
+
+
+def _safe(name: str) -> str:
+    """A name as one word of a shell; empty where it would not survive being shown, or be an option."""
+    if not name or name != printable(name) or name.startswith("-"):
+        return ""
+    return shlex.quote(name)
+
+
+def _thread(scene: Scene) -> int | None:
+    if scene.threads is not None and scene.threads.busiest:
+        return scene.threads.busiest[0].tid
+    return min((tid for load in scene.loads for tid in load.threads), default=None)

@@ -1,0 +1,1 @@
+"""The wait ledger: observation, verdict, seconds."""
