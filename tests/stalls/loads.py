@@ -82,6 +82,12 @@ class _Files(Load):
         scratch = tempfile.NamedTemporaryFile(prefix="gpuwait-stall-", dir="/var/tmp")  # noqa: SIM115 - in the stack
         self.file = stack.enter_context(scratch)
 
+    def flush(self):
+        """Bring the file to the disk and out of the page cache, where it would stay charged to us."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        os.posix_fadvise(self.file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
 
 class Reclaim(_Files):
     """A loader at its memory limit: each page of the file needs another to go first."""
@@ -93,8 +99,7 @@ class Reclaim(_Files):
         block = b"x" * MIB
         for _ in range(self.mib):
             self.file.write(block)
-        self.file.flush()
-        os.fsync(self.file.fileno())
+        self.flush()
         group.set("memory", "memory.limit_in_bytes", "memory.max", self.limit * MIB)
 
     def work(self, end, trouble):
@@ -150,15 +155,14 @@ class Throttling(Load):
 class Disk(_Files):
     """Several workers read small pieces at random, past the page cache, and write large ones beside it."""
 
-    workers, mib = 4, 256
+    workers, mib = 6, 256
 
     def prepare(self, stack, group):
         super().prepare(stack, group)
         block = b"x" * MIB
         for _ in range(self.mib):
             self.file.write(block)
-        self.file.flush()
-        os.fsync(self.file.fileno())
+        self.flush()
 
     def work(self, end, trouble):
         trouble()

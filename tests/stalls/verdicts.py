@@ -92,10 +92,13 @@ class Daemon:
             time.sleep(0.1)
         raise TimeoutError("the daemon does not answer")
 
+    def get(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            return answer.read().decode()
+
     def samples(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
-        return [s for family in text_string_to_metric_families(text) for s in family.samples]
+        families = text_string_to_metric_families(self.get("/metrics"))
+        return [s for family in families for s in family.samples]
 
     def waiting(self):
         """Waiting seconds by cause, and the seconds of other states in brackets."""
@@ -140,7 +143,7 @@ class Worker:
         os.waitpid(self.pid, 0)
 
 
-def provoke(name, seconds=10.0, per_cent=10):
+def provoke(name, seconds=10.0, per_cent=10, explain=False):
     """Seconds by cause and state while the load `name` stalls. Raises LookupError where it cannot be made."""
     load = Quiet() if name == "quiet" else LOADS[name]()
     with contextlib.ExitStack() as stack:
@@ -161,6 +164,8 @@ def provoke(name, seconds=10.0, per_cent=10):
         before = daemon.waiting()
         time.sleep(seconds)
         after = daemon.waiting()
+        if explain:
+            print(daemon.get("/api/v1/verdict?format=text"))
         return {key: round(after[key] - before[key], 2) for key in after if after[key] - before[key] > 0.005}
 
 
@@ -176,6 +181,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--quiet", type=float, default=600, help="seconds of quiet, half of them at 95 %%")
     parser.add_argument("--only", nargs="*", default=list(LOADS))
+    parser.add_argument("--explain", action="store_true", help="print the daemon's explanation of each")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("needs root: it changes kernel settings, and puts them back")
@@ -184,7 +190,7 @@ def main():
     for name in options.only:
         for _ in range(options.runs):
             try:
-                seconds = provoke(name, options.seconds)
+                seconds = provoke(name, options.seconds, explain=options.explain)
             except LookupError as reason:
                 print(f"{name:15} {'not run':15} {reason}", flush=True)
                 continue

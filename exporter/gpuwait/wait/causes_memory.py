@@ -120,4 +120,7 @@ def swap(tick: Tick, history: History, limits: Thresholds) -> Evidence:
     needs = (frozenset({"delay"}),) if covered else (_TIME,)
     known = covered or delay.fired
     share = delay.value if known else _split(tick, Cause.SWAP, pressure.value, history, limits)
+    if delay.fired and delay.value is not None:
+        # To bring a page in another must go out: on fast swap that reclaim is most of what swapping costs.
+        share = delay.value + (_delay(tick, Delay.RECLAIM) or 0.0)
     return weigh(Cause.SWAP, share, signals, *needs)
