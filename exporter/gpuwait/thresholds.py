@@ -106,9 +106,9 @@ DEFAULTS: Mapping[tuple[str, str], Threshold] = {
         0.15, "ratio", 0.01, 1, "the share of disk time that operators already alert on"
     ),
     ("disk", "latency"): Threshold(
-        0.005, "seconds", 0.0001, 60, "mean of an operation; flash answers in 0.1 ms"
+        0.002, "seconds", 0.0001, 60, "mean of an operation; flash answers in 0.1 ms"
     ),
-    ("disk", "queue"): Threshold(2, "count", 0.5, 1e5, "operations waiting on average; 1 is one reader"),
+    ("disk", "queue"): Threshold(4, "count", 0.5, 1e5, "operations waiting on average"),
     ("disk", "pressure"): Threshold(0.10, "ratio", 0.001, 1, "PSI io of the workload, else of the node"),
     ("disk", "blocked"): Threshold(
         0.10, "ratio", 0.01, 1, "looks that found a thread waiting for a local disk"

@@ -224,7 +224,7 @@ BELOW = {
     ),
     "gpfs waiter": (Cause.GPFS, lambda c: c.blocked(gpfs=9).host(gpfs_waiter_seconds=0.499)),
     "disk busy": (Cause.DISK, lambda c: disk(c.pressure(io=0.9), 1000, 0.02, 0.1499)),
-    "disk latency": (Cause.DISK, lambda c: disk(c.pressure(io=0.9), 100, 0.00499, 1.0)),
+    "disk latency": (Cause.DISK, lambda c: disk(c.pressure(io=0.9), 100, 0.00199, 1.0)),
     "disk operations": (Cause.DISK, lambda c: disk(c.pressure(io=0.9), 9, 0.3, 1.0)),
     "disk pressure": (Cause.DISK, lambda c: disk(c.pressure(io=0.0999), 100, 0.3, 1.0)),
     "throttled periods": (Cause.CPU_THROTTLING, lambda c: quota(c, 24, 0.9)),
