@@ -23,6 +23,11 @@ VOLATILE = re.compile(
 #: Families that no captured machine can show: the host is not running, or the figure is a difference.
 NEVER_CAPTURED = {
     "gpuwait_numa_remote_hint_ratio": "needs two readings",
+    "gpuwait_gpu_time_seconds_total": "needs the sampler",
+    "gpuwait_gpu_waiting_seconds_total": "needs the sampler",
+    "gpuwait_gpu_price_per_hour": "needs the sampler",
+    "gpuwait_delay_samples_dropped_total": "needs the sampler",
+    "gpuwait_delay_accounting_coverage_ratio": "needs the sampler",
     "gpuwait_build_info": "volatile",
     "gpuwait_collector_duration_seconds": "volatile",
     "gpuwait_gpfs_read_bytes_total": "needs mmpmon",

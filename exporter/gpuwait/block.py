@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from gpuwait.host import Host
+from gpuwait.host import Host, label
 from gpuwait.kernel.diskstats import DiskRow, disk_of_partition
 from gpuwait.kernel.errors import ParseError
 from gpuwait.kernel.mountinfo import Mount, parse_mountinfo
@@ -14,7 +14,7 @@ from gpuwait.udev import DiskFacts, Facts
 #: Seconds after which facts are read again where no event says that they changed.
 FACTS_FOR = 300.0
 MOST_MOUNTS = 64
-MOUNTPOINT_LENGTH = 128
+MOUNTPOINT_LENGTH = 256
 
 #: Path of a multipath NVMe namespace: its requests are counted at the namespace again.
 _NVME_PATH = re.compile(r"nvme([0-9]+)c[0-9]+n([0-9]+)")
@@ -118,7 +118,8 @@ class Disks:
             if mount.root != "/" and (mount.device in whole or mount.device in part):
                 continue
             part.add(mount.device)
-            found[disk, mount.mountpoint[:MOUNTPOINT_LENGTH], mount.filesystem_type[:32]] = None
+            where = label(mount.mountpoint, MOUNTPOINT_LENGTH)
+            found[label(disk), where, label(mount.filesystem_type, 32)] = None
             if len(found) == MOST_MOUNTS:
                 break
         return list(found)

@@ -7,35 +7,55 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from gpuwait.collector import Reason
+from gpuwait.explain.model import Lost
 from gpuwait.gather import Outcome
 from gpuwait.risks import Finding, findings
 
-#: What is lost without a source, and the line that brings it back. A source that is not listed is
-#: no loss: the node has no such thing.
-REMEDIES: dict[tuple[str, Reason], tuple[str, str]] = {
+#: What is lost without a source, and what brings it back: a command, or a sentence where there is
+#: none that fits every host. A source that is not listed is no loss: the node has no such thing.
+REMEDIES: dict[tuple[str, Reason], tuple[str, str, bool]] = {
     ("pressure", Reason.UNSUPPORTED): (
         "no pressure figures: causes rest on fewer signals",
         "boot with psi=1 on the kernel command line",
+        False,
     ),
     ("nfs", Reason.NO_PERMISSION): (
         "NFS mounts of the host; only the exporter's own are seen",
-        "run as root or with CAP_DAC_READ_SEARCH (systemd: AmbientCapabilities=CAP_DAC_READ_SEARCH)",
+        "systemctl edit gpuwait  # add: [Service] AmbientCapabilities=CAP_DAC_READ_SEARCH; or run as root",
+        True,
     ),
     ("gpu", Reason.NO_LIBRARY): (
         "every GPU series",
         "make the driver's libnvidia-ml.so.1 visible: install the driver, or mount it into the container",
+        False,
     ),
-    ("gpu", Reason.NO_DRIVER): ("every GPU series", "load the driver: modprobe nvidia"),
+    ("gpu", Reason.NO_DRIVER): ("every GPU series", "modprobe nvidia", True),
     ("gpu", Reason.READER_STUCK): (
         "GPU series until the driver answers",
         "dmesg | grep -i -e nvrm -e xid",
+        True,
+    ),
+    # The first reading takes less than a second; this command waits 3 s for it, and the reader
+    # is called stuck a little later only.
+    ("gpu", Reason.STARTING): (
+        "every GPU series: the GPU reader gave no reading within 3 s, so the driver may be stuck",
+        "dmesg | grep -i -e nvrm -e xid",
+        True,
     ),
 }
 
 
-def report(outcomes: Sequence[Outcome], out: TextIO) -> int:
-    """Print the report on one gathering. 0 where nothing is lost and nothing risky, else 1."""
+def report(outcomes: Sequence[Outcome], signals: Sequence[Lost], out: TextIO) -> int:
+    """Print the report on one gathering. 0 where nothing is lost and nothing risky, else 1.
+
+    signals: of the wait causes, that this node does not give.
+    """
     lost = list(losses(outcomes))
+    told = any("psi=1" in finding.fix for finding in lost)
+    for item in signals:
+        if not (told and "psi=1" in item.enable):
+            what = f"wait causes: {', '.join(item.signals)}"
+            lost.append(Finding(what, item.reason, item.enable, command=False))
     risky = findings(outcomes)
     _sources(outcomes, out)
     _list("Lost, and what brings it back", lost, out)
@@ -45,7 +65,7 @@ def report(outcomes: Sequence[Outcome], out: TextIO) -> int:
 
 
 def losses(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
-    """What could be had here and is not, with the line that brings it back."""
+    """What could be had here and is not, with what brings it back."""
     gpus_on_bus = any(
         family.name == "gpuwait_gpu_pci_devices" and any(values.values())
         for outcome in outcomes
@@ -64,9 +84,10 @@ def losses(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
             continue
         remedy = REMEDIES.get((name, Reason(outcome.reason)))
         if remedy:
-            yield Finding(f"{name}: {outcome.detail}", f"lost: {remedy[0]}", remedy[1])
+            lost, fix, command = remedy
+            yield Finding(f"{name}: {outcome.detail}", f"lost: {lost}", fix, command)
         elif outcome.reason == Reason.NO_PERMISSION:
-            yield Finding(f"{name}: {outcome.detail}", "not readable for this user", "run as root")
+            yield Finding(f"{name}: {outcome.detail}", "not readable for this user", "sudo gpuwait serve")
 
 
 def _sources(outcomes: Sequence[Outcome], out: TextIO) -> None:
@@ -90,7 +111,10 @@ def _list(title: str, items: Sequence[Finding], out: TextIO) -> None:
     for item in items:
         out.write(f"  {printable(item.what)}\n")
         out.write(textwrap.indent(textwrap.fill(printable(item.why), 96), "      ") + "\n")
-        out.write(f"      $ {printable(item.fix)}\n")
+        fix = printable(item.fix)
+        # A name that cannot be shown cannot be pasted either.
+        prompt = "$ " if item.command and "\N{REPLACEMENT CHARACTER}" not in fix else ""
+        out.write(f"      {prompt}{fix}\n")
 
 
 def printable(text: str) -> str:

@@ -104,7 +104,7 @@ def _once(config: Config, _: argparse.Namespace) -> int:
 def _check(config: Config, _: argparse.Namespace) -> int:
     from gpuwait import check, daemon  # noqa: PLC0415 - the other commands need none of it
 
-    return check.report(daemon.gather_once(config)[0], sys.stdout)
+    return check.report(*daemon.inspect(config), sys.stdout)
 
 
 def _explain(config: Config, parsed: argparse.Namespace) -> int:
@@ -148,12 +148,15 @@ def _demo(_: Config, parsed: argparse.Namespace) -> int:
 
 
 def _whois(config: Config, parsed: argparse.Namespace) -> int:
+    from gpuwait import daemon  # noqa: PLC0415 - the other commands need none of it
     from gpuwait.workload import whois  # noqa: PLC0415 - the other commands need none of it
 
     wrong = [p for p in parsed.pids if not (p.isascii() and p.isdigit())]
     if wrong:
         raise ConfigError(f"whois: {wrong[0]!r} is no process id")
-    return whois.run(config.host(), [int(p) for p in parsed.pids], as_json=parsed.json, out=sys.stdout)
+    gpus_of = daemon.holders(config)
+    pids = [int(p) for p in parsed.pids]
+    return whois.run(config.host(), pids, as_json=parsed.json, out=sys.stdout, gpus_of=gpus_of)
 
 
 def _metrics(_: Config, parsed: argparse.Namespace) -> int:

@@ -9,12 +9,15 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpuwait import __version__
 from gpuwait.collectors import ALL
 from gpuwait.config import Config, ConfigError
 from gpuwait.explain import Recent, Report, sleeps
+from gpuwait.explain.lost import lost
+from gpuwait.explain.model import Lost
 from gpuwait.exposition import Exposition
 from gpuwait.gather import Gatherer, Outcome
 from gpuwait.gpu.client import GpuClient
@@ -165,6 +168,45 @@ def gather_once(config: Config) -> tuple[list[Outcome], dict[str, int]]:
     finally:
         if reader is not None:
             reader.stop()
+
+
+def inspect(config: Config) -> tuple[list[Outcome], tuple[Lost, ...]]:
+    """Outcomes of one scrape, and which signals of the wait causes this node does not give.
+
+    Raises ConfigError.
+    """
+    parts = build(config)
+    reader = parts.sources.gpu
+    if reader is not None:
+        reader.start()
+        reader.wait_first(FIRST_READING)
+    try:
+        parts.sampler.tick()
+        time.sleep(0.5)
+        parts.sampler.tick()
+        snapshot = parts.live.snapshot
+        missing = () if snapshot is None else lost(snapshot, parts.live.reasons)
+        return parts.gatherer.gather(), missing
+    finally:
+        parts.stop()
+
+
+def holders(config: Config) -> Callable[[int], Sequence[str]] | None:
+    """Tells the uuids of the GPUs that a process holds; None where no driver answers. Raises ConfigError."""
+    reader = GpuClient(rootfs=config.host().rootfs)
+    reader.start()
+    try:
+        reader.wait_first(FIRST_READING)
+        snapshot = reader.latest().snapshot
+    finally:
+        reader.stop()
+    if snapshot is None:
+        return None
+    found: dict[int, list[str]] = {}
+    for device in snapshot.devices:
+        for process in device.processes or ():
+            found.setdefault(process.pid, []).append(device.uuid)
+    return lambda pid: found.get(pid, [])
 
 
 def once(config: Config) -> bytes:

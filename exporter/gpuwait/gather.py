@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from gpuwait.collector import Collector, NoData
+from gpuwait.collector import Collector, NoData, Reason
 from gpuwait.kernel.errors import ParseError
 from gpuwait.metrics import Family
 from gpuwait.sources import Sources
@@ -208,8 +208,8 @@ class Gatherer:
         """Log a collector once per change of state, what is merely absent in one line."""
         absent = []
         for outcome in outcomes:
-            if outcome.hurried:
-                continue
+            if outcome.hurried or outcome.reason == Reason.STARTING:
+                continue  # neither says anything of the source
             name, kind = outcome.collector.name, re.sub(r"[0-9.]+", "#", outcome.detail)
             state = (outcome.success, outcome.reason, "" if outcome.success else kind)
             before = self._states.get(name, (True, "", ""))

@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import dataclass
 
 PIECE = 16 * 1024
 #: No kernel file that is read here comes near this; a larger one is a fault, not data.
 LIMIT = 64 * 1024 * 1024
+LABEL_LENGTH = 128
+#: C0 and C1 controls, line separators and what turns the direction of text: a scrape that is
+#: shown on a terminal must not move its cursor, nor look like other lines than it has.
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udc7f\udd00-\udfff]"
+)
 
 #: Errors that say "this kernel, driver or container does not offer that file", as against a fault.
 #: EOPNOTSUPP: PSI compiled in but off; ENODEV: a cgroup or device that just went away;
@@ -32,7 +39,8 @@ class Host:
     """Paths of one host: its own, a container's view of it, or a captured tree.
 
     procfs, sysfs: mount points of the two kernel file systems.
-    rootfs:        root of the host's file system; only `udev` data below it is ever read.
+    rootfs:        root of the host's file system; below it only udev's data are ever read, and cgroup
+                   file systems that are mounted outside sysfs.
     """
 
     procfs: str = "/proc"
@@ -65,17 +73,8 @@ class Host:
         return names(f"{self.sysfs}/{path}")
 
     def subdirectories(self, path: str) -> list[str]:
-        """Names of the directories in `<sysfs>/<path>`, sorted, empty where it is absent; raises OSError.
-
-        Links are not followed, and the kernel tells directories apart without a look at each.
-        """
-        try:
-            with os.scandir(f"{self.sysfs}/{path}") as entries:
-                return sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
-        except OSError as error:
-            if is_absent(error):
-                return []
-            raise
+        """Names of the directories in `<sysfs>/<path>`, sorted, empty where it is absent; raises OSError."""
+        return directories(f"{self.sysfs}/{path}")
 
     def sys_link(self, path: str) -> str | None:
         """Resolved target of `<sysfs>/<path>`, None where it is absent. Reads links of sysfs only."""
@@ -91,6 +90,29 @@ def names(path: str) -> list[str]:
         if is_absent(error):
             return []
         raise
+
+
+def directories(path: str) -> list[str]:
+    """Names of the directories in a directory of a kernel file system, as `names`; raises OSError.
+
+    Links are not followed, and the kernel tells directories apart without a look at each.
+    """
+    try:
+        with os.scandir(path) as entries:
+            return sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
+    except OSError as error:
+        if is_absent(error):
+            return []
+        raise
+
+
+def label(text: str, limit: int = LABEL_LENGTH) -> str:
+    """A name from outside as the value of a label: bounded, and safe to show on a terminal."""
+    if not text.isprintable():
+        text = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+        # A name of a directory that is no UTF-8 is written as `read_text` writes such bytes.
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text[:limit]
 
 
 def read_bytes(path: str) -> bytes:

@@ -24,11 +24,15 @@ WRITE_RATE = {"nvme": 1_000_000_000, "scsi": 300_000_000, "virtio": 300_000_000,
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to change: what is so, why that matters, and the line that changes it."""
+    """Something to change: what is so, why that matters, and what changes it.
+
+    command: whether `fix` can be pasted into a shell of root; else it is a sentence.
+    """
 
     what: str
     why: str
     fix: str
+    command: bool = True
 
 
 class Facts:
@@ -124,7 +128,10 @@ def _scheduler(facts: Facts) -> Iterator[Finding]:
 def _nfs(facts: Facts) -> Iterator[Finding]:
     for labels, _ in facts.rows("gpuwait_nfs_mount_info"):
         where = labels["mountpoint"]
-        remount = f"mount with -o vers=4.2,hard,rsize=1048576,wsize=1048576 ... {shlex.quote(where)}"
+        remount = (
+            f"umount {shlex.quote(where)} && mount -t nfs -o vers=4.2,hard,rsize=1048576,wsize=1048576 "
+            f"{shlex.quote(labels.get('export', ''))} {shlex.quote(where)}"
+        )
         if labels.get("version", "").startswith("3"):
             yield Finding(
                 f"NFS version 3 on {where}", "no sessions, no delegations: more round trips", remount
@@ -168,7 +175,9 @@ def _dirty(facts: Facts) -> Iterator[Finding]:
     limit = facts.value("gpuwait_memory_dirty_threshold_bytes")
     rates = []
     for labels, _ in facts.rows("gpuwait_disk_info"):
-        kind = "rotational" if labels.get("rotational") == "1" else labels.get("kind", "")
+        kind = labels.get("kind", "")
+        if kind == "scsi" and labels.get("rotational") == "1":  # virtual disks call themselves rotational too
+            kind = "rotational"
         if kind in WRITE_RATE:
             rates.append((WRITE_RATE[kind], labels["device"]))
     if limit is None or not rates:
@@ -177,8 +186,8 @@ def _dirty(facts: Facts) -> Iterator[Finding]:
     if limit / rate > DIRTY_SECONDS:
         yield Finding(
             f"{limit / 2**30:.0f} GiB may be dirty before writers are stopped",
-            f"about {limit / rate:.0f} s of writing for {device}, the fastest disk here: a checkpoint "
-            "fills it, then every writer waits",
+            f"about {limit / rate:.0f} s of writing for {device}, the fastest disk here, at an assumed "
+            f"{rate / 1_000_000:.0f} MB/s: a checkpoint fills it, then every writer waits",
             f"sysctl -w vm.dirty_bytes={rate * 10} vm.dirty_background_bytes={rate * 2}",
         )
 

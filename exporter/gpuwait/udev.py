@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuwait.host import Host, maybe_text
+from gpuwait.host import Host, label, maybe_text
 
 if TYPE_CHECKING:
     import pyudev
@@ -119,11 +119,11 @@ class DiskFacts:
         is_mapped = name.startswith("dm-")
         return Facts(
             kind=next((kind for pattern, kind in _KINDS if pattern.fullmatch(name)), "other"),
-            model=(properties.get("ID_MODEL") or self._word(f"{directory}/device/model"))[:MODEL_LENGTH],
+            model=label(properties.get("ID_MODEL") or self._word(f"{directory}/device/model"), MODEL_LENGTH),
             rotational=self._flag(f"{directory}/queue/rotational"),
             numa_node=self._numa_node(address),
             pci_address=address,
-            name=(properties.get("DM_NAME") or self._word(f"{directory}/dm/name"))[:NAME_LENGTH]
+            name=label(properties.get("DM_NAME") or self._word(f"{directory}/dm/name"), NAME_LENGTH)
             if is_mapped
             else "",
             schedulers=schedulers(self._word(f"{directory}/queue/scheduler")),
@@ -183,5 +183,5 @@ def schedulers(text: str) -> tuple[tuple[str, bool], ...]:
     A single name without brackets is in use: a disk without a queue of its own says `none`.
     """
     words = text.split()[:16]
-    in_use = {word.strip("[]")[:32]: word.startswith("[") or len(words) == 1 for word in words}
+    in_use = {label(word.strip("[]"), 32): word.startswith("[") or len(words) == 1 for word in words}
     return tuple((word, used) for word, used in in_use.items() if word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuwait.collector import NoData, Reason
+from gpuwait.collectors import cgroup
 from gpuwait.collectors.cgroup import COLLECTOR
-from gpuwait.host import Host
+from gpuwait.host import Host, read_text
 from gpuwait.sources import Sources
 from gpuwait.workload.tree import WorkloadTree
 
@@ -226,6 +228,65 @@ def test_pods_come_before_services(case: Case) -> None:
     case.file(f"{V2}/memory.current", "1\n")
     kinds = [labels[0] for _, labels, _ in COLLECTOR.collect(case.sources)]
     assert kinds == ["pod", "pod", "service", "service"]
+
+
+def test_job_under_two_slurmd(case: Case) -> None:
+    """One job in two groups is their sum; pressure the longer time; a limit only where both have one."""
+    case.file("cgroup.controllers", "cpu\n")
+    for name, usage, limit in (("", "3000000", "7\n"), ("n2_", "4000000", "max\n")):
+        path = f"system.slice/{name}slurmstepd.scope/job_77"
+        case.file(f"{path}/cpu.stat", f"usage_usec {usage}\n")
+        case.file(f"{path}/cpu.max", "200000 100000\n")
+        case.file(f"{path}/memory.current", "5\n")
+        case.file(f"{path}/memory.max", limit)
+        case.file(f"{path}/io.pressure", f"some avg10=0.00 avg60=0.00 avg300=0.00 total={usage}\n")
+    values = case.scrape()
+    assert of(values, "slurm", "", "77", "") == {
+        "cgroup_cpu_usage_seconds_total": 7.0,
+        "cgroup_cpu_quota_cores": 4.0,
+        "cgroup_memory_usage_bytes": 10,
+    }
+    assert of(values, "slurm", "", "77", "", "io") == {"cgroup_pressure_some_seconds_total": 4.0}
+
+
+def test_one_part_of_a_job_ends(case: Case) -> None:
+    """The counters of a job do not fall when one of its groups ends; its memory does."""
+    case.file("cgroup.controllers", "cpu\n")
+    for name in ("", "n2_"):
+        path = f"system.slice/{name}slurmstepd.scope/job_77"
+        case.file(f"{path}/cpu.stat", "usage_usec 3000000\n")
+        case.file(f"{path}/memory.current", "5\n")
+        case.file(f"{path}/memory.max", "9\n")
+    case.scrape()
+    shutil.rmtree(case.root / "sys/fs/cgroup/system.slice/n2_slurmstepd.scope/job_77")
+    case.file("system.slice/slurmstepd.scope/job_77/cpu.stat", "usage_usec 3500000\n")
+    for _ in range(2):
+        assert of(case.scrape(), "slurm", "", "77", "") == {
+            "cgroup_cpu_usage_seconds_total": 6.5,
+            "cgroup_memory_usage_bytes": 5,
+            "cgroup_memory_limit_bytes": 9,
+        }
+
+
+def test_budget(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the budget a group is not read, and counts as one sample that is left out."""
+    case.file("cgroup.controllers", "cpu\n")
+    for name in "abcd":
+        case.file(f"system.slice/{name}.service/memory.current", "5\n")
+    monkeypatch.setattr(cgroup, "BUDGET", 3)
+    read: list[str] = []
+    monkeypatch.setattr(cgroup, "read_text", lambda path: read.append(path) or read_text(path))
+    samples = [(labels[2], value) for _, labels, value in COLLECTOR.collect(case.sources)]
+    assert [name for name, value in samples if value == value] == ["a.service"] * 2 + ["b.service"] * 2
+    assert [name for name, value in samples if value != value] == ["c.service", "d.service"]
+    assert {path.split("/")[-2] for path in read} == {"a.service", "b.service"}
+
+
+def test_control_characters_in_a_unit(case: Case) -> None:
+    """The name of a unit cannot move the cursor of a terminal."""
+    case.file("cgroup.controllers", "cpu\n")
+    case.file("system.slice/a\x1b[2J.service/memory.current", "1\n")
+    assert {key[3] for key in case.scrape()} == {"a\N{REPLACEMENT CHARACTER}[2J.service"}
 
 
 def test_no_cgroups(case: Case) -> None:

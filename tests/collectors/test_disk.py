@@ -62,6 +62,7 @@ class Case:
         samples = list(COLLECTOR.collect(self.sources))
         assert all(family in COLLECTOR.families for family, _, _ in samples)
         assert all(len(labels) == len(family.labels) for family, labels, _ in samples)
+        samples = [sample for sample in samples if sample[2] == sample[2]]
         values = {(family.name, *labels): value for family, labels, value in samples}
         assert len(values) == len(samples)
         return values
@@ -254,12 +255,27 @@ def test_mounts_with_anonymous_devices(case: Case) -> None:
 
 
 def test_mounts_are_bounded(case: Case) -> None:
-    """At most 64 mounts, and 128 characters of a mount point."""
+    """At most 64 mounts, and 256 characters of a mount point."""
     case.rows("8:0 sda")
     case.mounts(*(f"{30 + i} 1 8:0 / /{i:03}{'x' * 300} rw - ext4 /dev/sda rw" for i in range(100)))
     labels = case.labels("gpuwait_disk_mount_info")
     assert len(labels) == 64
-    assert {len(mountpoint) for _, mountpoint, _ in labels} == {128}
+    assert {len(mountpoint) for _, mountpoint, _ in labels} == {256}
+
+
+def test_numbers_that_cannot_be_true_are_counted(case: Case) -> None:
+    """A number of 2^63 or more leaves a sample that the gathering drops and counts."""
+    case.file("proc/diskstats", "8 0 sda 1 0 18446744073709551615 3 0 0 0 0 4294967295 0 0\n")
+    lost = [family.name for family, _, value in COLLECTOR.collect(case.sources) if value != value]
+    assert lost == ["gpuwait_disk_read_bytes_total", "gpuwait_disk_io_now"]
+
+
+def test_odd_name(case: Case) -> None:
+    """A name of a disk is bounded in labels, and has no control characters there."""
+    case.rows(f"8:0 sd\x1b[2J{'x' * 10000}")
+    (name,) = case.devices()
+    assert name.startswith("sd\N{REPLACEMENT CHARACTER}[2Jxxx")
+    assert len(name) == 128
 
 
 def test_mounts_follow_mountinfo(case: Case) -> None:

@@ -75,3 +75,48 @@ def test_refused_counter(tree, monkeypatch):
 def test_no_adapter(tree):
     """Without an adapter there is no data, and no fault."""
     assert tree.run(COLLECTOR) == ({}, Reason.ABSENT)
+
+
+def test_mtu_of_roce(tree):
+    """The Ethernet interface of a RoCE device tells its MTU; InfiniBand and IP over it do not."""
+    roce, both, fast = (f"{IB}/{name}" for name in ("roce", "both", "fast"))
+    tree.write(
+        {
+            f"{roce}/ports/1/link_layer": "Ethernet\n",
+            f"{roce}/device/net/eth4/mtu": "1500\n",
+            f"{both}/ports/1/link_layer": "InfiniBand\n",
+            f"{both}/ports/2/link_layer": "Ethernet\n",
+            f"{both}/device/net/eth5/mtu": "9000\n",
+            f"{both}/device/net/eth5/type": "1\n",
+            f"{both}/device/net/ib1/mtu": "2044\n",
+            f"{both}/device/net/ib1/type": "32\n",
+            f"{fast}/ports/1/link_layer": "InfiniBand\n",
+            f"{fast}/device/net/ib0/mtu": "2044\n",
+        }
+    )
+    samples, outcome = tree.run(COLLECTOR)
+    assert outcome is None
+    assert {key[1:]: value for key, value in samples.items() if key[0] == "infiniband_netdev_mtu_bytes"} == {
+        ("roce", "eth4"): 1500,
+        ("both", "eth5"): 9000,
+    }
+
+
+def test_mtu_is_read_once_a_minute(tree):
+    """A changed MTU is seen a minute later."""
+    now = [100.0]
+    sources = tree.sources(clock=lambda: now[0])
+    mtu = f"{IB}/a/device/net/eth0/mtu"
+    tree.write({f"{IB}/a/ports/1/link_layer": "Ethernet\n", mtu: "1500\n"})
+    key = ("infiniband_netdev_mtu_bytes", "a", "eth0")
+    assert tree.run(COLLECTOR, sources)[0][key] == 1500
+    tree.write({mtu: "9000\n"})
+    assert tree.run(COLLECTOR, sources)[0][key] == 1500
+    now[0] += 60
+    assert tree.run(COLLECTOR, sources)[0][key] == 9000
+
+
+def test_odd_link_layer(tree):
+    """Control characters do not reach labels."""
+    tree.write({f"{IB}/a/ports/1/link_layer": "Infi\x1b[2J\n"})
+    assert list(tree.run(COLLECTOR)[0]) == [("infiniband_info", "a", "1", "Infi\N{REPLACEMENT CHARACTER}[2J")]

@@ -1,6 +1,5 @@
 """The NFS client."""
 
-import os
 import re
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpuwait.collector import Reason
 from gpuwait.collectors.nfs import COLLECTOR
+from gpuwait.kernel.errors import ParseError
 from gpuwait.sources import CollectorOptions, Filter
 
 OPTIONS = "rw,vers=4.2,rsize=1048576,wsize=524288,hard,proto=tcp"
@@ -56,7 +56,7 @@ def test_calls_without_process_1(tree):
 def test_mount(tree):
     """Everything that one mount tells; an operation never used gives nothing."""
     tree.write({"proc/1/mountstats": "device proc mounted on /proc with fstype proc\n" + _mount()})
-    key = ("filer:/vol", "/data")
+    key = ("filer:/vol", "/data", "4.2")
     read = (*key, "READ")
     assert tree.run(COLLECTOR) == (
         {
@@ -65,7 +65,7 @@ def test_mount(tree):
             ("nfs_mount_lease_seconds", *key): 90,
             ("nfs_mount_age_seconds", *key): 190112,
             ("nfs_mount_transports", *key): 1,
-            ("nfs_mount_info", *key, "4.2", "tcp", "1048576", "524288", "hard"): 1,
+            ("nfs_mount_info", *key, "tcp", "1048576", "524288", "hard"): 1,
             ("nfs_mount_transport_sends_total", *key): 30746,
             ("nfs_mount_transport_receives_total", *key): 30700,
             ("nfs_mount_transport_bad_transaction_ids_total", *key): 3,
@@ -100,10 +100,120 @@ def _operations(samples):
     return {key[1:]: value for key, value in samples.items() if key[0] == "nfs_mount_operations_total"}
 
 
-def test_one_mount_point_twice(tree):
-    """Of one export at one place as version 3 and 4 the later one, which lies on top, is told."""
-    tree.write({"proc/1/mountstats": _mount(kind="nfs", reads=5) + _mount(reads=9)})
-    assert _operations(tree.run(COLLECTOR)[0]) == {("filer:/vol", "/data", "READ"): 9}
+def test_version_3_and_4_at_one_mount_point(tree):
+    """Of one export at one place as version 3 and 4 both are told, each with its own numbers."""
+    three = OPTIONS.replace("4.2", "3")
+    tree.write({"proc/1/mountstats": _mount(kind="nfs", reads=5, options=three) + _mount(reads=9)})
+    assert _operations(tree.run(COLLECTOR)[0]) == {
+        ("filer:/vol", "/data", "3", "READ"): 5,
+        ("filer:/vol", "/data", "4.2", "READ"): 9,
+    }
+
+
+def test_version_without_the_option(tree):
+    """Where the options tell no version the program's version does, and else none is told."""
+    line = "\tRPC iostats version: 1.1  p/v: 100003/3 (nfs)\n\txprt:"
+    old, odd = _mount(options="rw", where="/old"), _mount(options="rw", where="/odd")
+    tree.write({"proc/1/mountstats": old.replace("\txprt:", line) + odd})
+    assert [key[2] for key in _operations(tree.run(COLLECTOR)[0])] == ["3", ""]
+
+
+def test_same_labels_twice(tree):
+    """Of two file systems with the same labels the first is told, and that one is left out."""
+    tree.write({"proc/1/mountstats": _mount(reads=5) + _mount(reads=9)})
+    assert _operations(tree.run(COLLECTOR)[0]) == {("filer:/vol", "/data", "4.2", "READ"): 5}
+    assert tree.lost == 1
+
+
+MOUNTINFO = (
+    "20 1 0:5 / / rw - ext4 /dev/sda rw\n"
+    "21 20 0:52 / /data rw shared:1 - nfs4 filer:/vol rw\n"
+    "22 20 0:53 / /b rw shared:1 - nfs4 filer:/vol rw\n"
+)
+
+
+def _forging(block):
+    """A mount whose server has given itself a name that holds these lines."""
+    return _mount(reads=1).replace("\tbytes:", f"\timpl_id:\tname='x\n{block}',domain=''\n\tbytes:")
+
+
+@pytest.mark.parametrize("where", ["/nowhere", "/b"])
+def test_forged_mount(tree, where):
+    """Lines of a server's making are nobody's: neither a mount that is not there nor one that is."""
+    forged = f"device filer:/vol mounted on {where} with fstype nfs4 statvers=1.1\n\topts:\t{OPTIONS}"
+    tree.write({"proc/1/mountstats": _forging(forged) + _mount(where="/b"), "proc/1/mountinfo": MOUNTINFO})
+    samples, outcome = tree.run(COLLECTOR)
+    expected = {("filer:/vol", "/b", "4.2", "READ"): 9022}
+    assert _operations(samples) == (expected if where == "/nowhere" else {})
+    assert samples["nfs_mount_info", "filer:/vol", "/data", "4.2", "tcp", "1048576", "524288", "hard"] == 1
+    assert outcome is None
+
+
+def test_mountinfo_without_nfs(tree):
+    """A mountinfo that knows of no NFS mount at all, as in a captured tree, decides nothing."""
+    tree.write({"proc/1/mountstats": _mount(), "proc/1/mountinfo": "20 1 0:5 / / rw - ext4 /dev/sda rw\n"})
+    assert _operations(tree.run(COLLECTOR)[0]) == {("filer:/vol", "/data", "4.2", "READ"): 9022}
+
+
+@pytest.mark.parametrize("bad", ["text", "directory"])
+def test_bad_calls_of_the_node(tree, bad):
+    """A bad file of the node's calls costs those alone, and is named."""
+    tree.write({"proc/1/mountstats": _mount()})
+    path = tree.root / "proc/1/net/rpc/nfs"
+    if bad == "text":
+        tree.write({"proc/1/net/rpc/nfs": "\x00nonsense\n"})
+    else:
+        path.mkdir(parents=True)
+    samples, outcome = tree.run(COLLECTOR)
+    assert _operations(samples) == {("filer:/vol", "/data", "4.2", "READ"): 9022}
+    assert isinstance(outcome, ParseError if bad == "text" else OSError)
+    assert str(path) in tree.detail
+
+
+def test_bad_mountstats(tree):
+    """A bad mountstats costs the mounts alone, and is named."""
+    tree.write({"proc/1/mountstats": "nonsense\n", "proc/1/net/rpc/nfs": "rpc 5 0 0\n"})
+    samples, outcome = tree.run(COLLECTOR)
+    assert samples["nfs_rpc_calls_total",] == 5
+    assert isinstance(outcome, ParseError)
+    assert tree.detail == f"{tree.root}/proc/1/mountstats: no line is a mount"
+
+
+def test_both_bad(tree):
+    """Of two bad files both are named."""
+    tree.write({"proc/1/mountstats": "nonsense\n", "proc/net/rpc/nfs": "nonsense\n"})
+    samples, outcome = tree.run(COLLECTOR)
+    assert samples == {}
+    assert isinstance(outcome, ParseError)
+    assert "/proc/net/rpc/nfs: no line" in tree.detail
+    assert "/proc/1/mountstats: no line" in tree.detail
+
+
+def test_numbers_that_cannot_be_true(tree):
+    """A number of 2^63 or more is left out, and counted."""
+    huge = "18446744073709551615"
+    text = (
+        _mount()
+        .replace(" 48120 ", f" {huge} ")
+        .replace("\t944 ", f"\t{huge} ")
+        .replace(" 30746 ", f" {huge} ")
+    )
+    tree.write({"proc/1/mountstats": text, "proc/1/net/rpc/nfs": f"rpc {huge} 0 0\nproc3 2 {huge} 1\n"})
+    samples, outcome = tree.run(COLLECTOR)
+    assert outcome is None
+    assert tree.lost == 5
+    names = {key[0] for key in samples}
+    assert "nfs_mount_response_time_seconds_total" not in names
+    assert "nfs_mount_application_read_bytes_total" not in names
+    assert "nfs_mount_transport_sends_total" not in names
+    assert "nfs_rpc_calls_total" not in names
+
+
+def test_control_characters(tree):
+    """What would move the cursor of a terminal is replaced in labels."""
+    tree.write({"proc/1/mountstats": _mount(where="/a\\033[2J\\012b")})
+    (key,) = _operations(tree.run(COLLECTOR)[0])
+    assert key[1] == "/a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b"
 
 
 def test_file_system_bound_to_many_places(tree):
@@ -118,8 +228,8 @@ def test_file_system_bound_to_many_places(tree):
         }
     )
     assert _operations(tree.run(COLLECTOR)[0]) == {
-        ("filer:/vol", "/data", "READ"): 9022,
-        ("filer:/vol", "/pod2", "READ"): 3,
+        ("filer:/vol", "/data", "4.2", "READ"): 9022,
+        ("filer:/vol", "/pod2", "4.2", "READ"): 3,
     }
 
 
@@ -127,8 +237,11 @@ def test_without_mountinfo(tree):
     """Where mountinfo is missing each mount point is told, with its own number and never a sum."""
     tree.write({"proc/1/mountstats": _mount() + _mount(where="/b") + _mount(where="/b")})
     samples, _ = tree.run(COLLECTOR)
-    assert _operations(samples) == {("filer:/vol", "/data", "READ"): 9022, ("filer:/vol", "/b", "READ"): 9022}
-    assert samples["nfs_mount_in_flight", "filer:/vol", "/b"] == 40
+    assert _operations(samples) == {
+        ("filer:/vol", "/data", "4.2", "READ"): 9022,
+        ("filer:/vol", "/b", "4.2", "READ"): 9022,
+    }
+    assert samples["nfs_mount_in_flight", "filer:/vol", "/b", "4.2"] == 40
 
 
 def test_several_connections(tree):
@@ -136,9 +249,9 @@ def test_several_connections(tree):
     line = "\txprt:\ttcp 903 1 2 0 4 30746 30700 3 91233 5 40 12011 45099\n"
     tree.write({"proc/1/mountstats": _mount().replace(line, line + line.replace("903", "904"))})
     samples, _ = tree.run(COLLECTOR)
-    assert samples["nfs_mount_transports", "filer:/vol", "/data"] == 2
-    assert samples["nfs_mount_transport_sends_total", "filer:/vol", "/data"] == 61492
-    assert samples["nfs_mount_in_flight", "filer:/vol", "/data"] == 86
+    assert samples["nfs_mount_transports", "filer:/vol", "/data", "4.2"] == 2
+    assert samples["nfs_mount_transport_sends_total", "filer:/vol", "/data", "4.2"] == 61492
+    assert samples["nfs_mount_in_flight", "filer:/vol", "/data", "4.2"] == 86
 
 
 def test_many_operations(tree):
@@ -148,8 +261,8 @@ def test_many_operations(tree):
     tree.write({"proc/1/mountstats": _mount(more=rows)})
     operations = _operations(tree.run(COLLECTOR)[0])
     assert len(operations) == 25
-    assert operations["filer:/vol", "/data", "READ"] == 9022
-    assert operations["filer:/vol", "/data", "other"] == 3
+    assert operations["filer:/vol", "/data", "4.2", "READ"] == 9022
+    assert operations["filer:/vol", "/data", "4.2", "other"] == 3
 
 
 def test_old_kernel(tree):
@@ -157,9 +270,9 @@ def test_old_kernel(tree):
     row = "\tper-op statistics\n\t READ: 1 1 0 10 20 18446743919241604546 5 6\n"
     tree.write({"proc/1/mountstats": "device a:/b mounted on /c with fstype nfs\n" + row})
     samples, _ = tree.run(COLLECTOR)
-    assert samples["nfs_mount_request_time_seconds_total", "a:/b", "/c", "READ"] == 0.006
+    assert samples["nfs_mount_request_time_seconds_total", "a:/b", "/c", "", "READ"] == 0.006
     assert not [key for key in samples if key[0] in {"nfs_mount_errors_total", "nfs_mount_in_flight"}]
-    assert ("nfs_mount_queue_time_seconds_total", "a:/b", "/c", "READ") not in samples
+    assert ("nfs_mount_queue_time_seconds_total", "a:/b", "/c", "", "READ") not in samples
 
 
 @pytest.mark.parametrize(
@@ -178,22 +291,15 @@ def test_chosen_mounts(tree):
     tree.write({"proc/1/mountstats": _mount() + _mount(where="/home")})
     options = CollectorOptions(nfs_mounts=Filter(exclude=re.compile("/home")))
     samples, _ = tree.run(COLLECTOR, tree.sources(options=options))
-    assert _operations(samples) == {("filer:/vol", "/data", "READ"): 9022}
+    assert _operations(samples) == {("filer:/vol", "/data", "4.2", "READ"): 9022}
 
 
 def test_may_not_read_process_1(tree, monkeypatch):
     """Without the permission for process 1 the own mounts are told, and that they are."""
-    opened = os.open
-
-    def refuse(path, *more):
-        if path.endswith("/1/mountstats"):
-            raise PermissionError(13, "Permission denied", path)
-        return opened(path, *more)
-
     tree.write({"proc/self/mountstats": _mount(), "proc/net/rpc/nfs": "rpc 1 0 0\n"})
-    monkeypatch.setattr("os.open", refuse)
+    tree.refuse(monkeypatch, "proc/1/mountstats")
     samples, outcome = tree.run(COLLECTOR)
-    assert _operations(samples) == {("filer:/vol", "/data", "READ"): 9022}
+    assert _operations(samples) == {("filer:/vol", "/data", "4.2", "READ"): 9022}
     assert outcome == Reason.NO_PERMISSION
 
 

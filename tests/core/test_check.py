@@ -6,9 +6,12 @@ import pytest
 
 from gpuwait.check import _list, losses, printable
 from gpuwait.collector import Collector
-from gpuwait.gather import Outcome
+from gpuwait.collectors import infiniband
+from gpuwait.gather import Outcome, call
+from gpuwait.host import Host
 from gpuwait.metrics import Family
 from gpuwait.risks import Finding, findings
+from gpuwait.sources import Sources
 
 
 def outcome(name, *series, reason="", detail="", success=True):
@@ -107,6 +110,18 @@ def test_a_well_kept_node_has_no_risks():
     assert findings([outcome("x", s) for s in series]) == []
 
 
+def test_small_frames_under_roce(tmp_path):
+    """The MTU that the collector reads from the sys file system is what the rule looks at."""
+    device = tmp_path / "class/infiniband/mlx5_1"
+    for path, text in (("ports/1/link_layer", "Ethernet\n"), ("device/net/eth4/mtu", "1500\n")):
+        (device / path).parent.mkdir(parents=True)
+        (device / path).write_text(text)
+    sources = Sources(Host(procfs=str(tmp_path), sysfs=str(tmp_path)))
+    (found,) = findings([call(infiniband.COLLECTOR, sources)])
+    assert found.what == "the MTU of eth4 (RDMA device mlx5_1) is 1500"
+    assert found.fix == "ip link set eth4 mtu 9000"
+
+
 def test_no_samples_no_findings():
     """A setting that the kernel does not show is no risk."""
     assert findings([]) == []
@@ -116,6 +131,41 @@ def test_names_from_outside_are_quoted_in_commands():
     """A mount point with shell characters does not become a command when the line is pasted."""
     found = findings([outcome("nfs", nfs(version="3", mountpoint="/d; rm -rf x"))])
     assert "'/d; rm -rf x'" in found[0].fix
+
+
+def test_remount_is_a_whole_command():
+    """The options of an NFS mount are changed with one line that can be pasted."""
+    found = findings([outcome("nfs", nfs(rsize="65536", export="filer:/vol"))])
+    assert found[0].fix == (
+        "umount /data && mount -t nfs -o vers=4.2,hard,rsize=1048576,wsize=1048576 filer:/vol /data"
+    )
+
+
+def test_only_commands_have_a_prompt():
+    """A sentence is no command, and neither is a line with a name that cannot be shown."""
+    out = io.StringIO()
+    items = (
+        Finding("a", "b", "echo 1"),
+        Finding("a", "b", "boot it", command=False),
+        Finding("a", "b", "x\x1b"),
+    )
+    _list("T", items, out)
+    lines = [line for line in out.getvalue().splitlines() if line.startswith("      ")]
+    assert lines[1::2] == ["      $ echo 1", "      boot it", "      x\N{REPLACEMENT CHARACTER}"]
+
+
+def test_the_rate_of_writing_is_said_to_be_assumed():
+    """How long writers wait rests on a rate that nobody measured."""
+    dirty = ("gpuwait_memory_dirty_threshold_bytes", {}, 60 * 2**30)
+    (found,) = findings([outcome("x", s) for s in (dirty, disk("scsi", "0"))])
+    assert "about 215 s of writing for d0, the fastest disk here, at an assumed 300 MB/s" in found.why
+
+
+def test_a_driver_that_does_not_answer():
+    """No reading within the time that the command waits is a loss, and where to look is said."""
+    (found,) = losses([outcome("gpu", reason="starting", detail="the first reading is under way")])
+    assert "no reading within 3 s, so the driver may be stuck" in found.why
+    assert found.fix == "dmesg | grep -i -e nvrm -e xid"
 
 
 def test_control_characters_do_not_reach_the_terminal():
@@ -147,6 +197,7 @@ def test_losses():
     ]
     assert "CAP_DAC_READ_SEARCH" in found[1].fix
     assert "psi=1" in found[2].fix
+    assert [f.command for f in found] == [True, True, False]
 
 
 def test_a_gpu_on_the_bus_without_library_is_a_loss():

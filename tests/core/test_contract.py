@@ -70,6 +70,14 @@ def test_the_reference_is_fresh():
     assert (ROOT / "exporter" / "METRICS.md").read_text() == reference.markdown(ALL)
 
 
+def test_risks_read_series_that_exist():
+    """What `check` calls risky rests on families that collectors declare."""
+    text = (PACKAGE / "risks.py").read_text() + (PACKAGE / "check.py").read_text()
+    used = set(re.findall(r'"(gpuwait_[a-z0-9_]+)"', text))
+    assert used
+    assert used - {f.name for f in FAMILIES} == set()
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_and_functions_stay_small(path):
     """A file of 300 lines or a function of 40 is two rooms."""

@@ -103,7 +103,8 @@ def test_a_source_that_hangs_costs_one_thread_and_comes_back(root, start):
     while 'gpuwait_collector_success{collector="nfs"} 1' not in daemon.scrape():
         assert time.monotonic() < end
     series = (
-        'gpuwait_nfs_mount_operations_total{export="10.0.0.1:/export",mountpoint="/data",operation="READ"} 5'
+        'gpuwait_nfs_mount_operations_total{export="10.0.0.1:/export",mountpoint="/data",'
+        'version="4.2",operation="READ"} 5'
     )
     assert series in daemon.scrape()
 

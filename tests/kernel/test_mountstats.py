@@ -180,3 +180,33 @@ def test_any_text(text):
         for transport in read.transports:
             numbers += [transport.sends, transport.receives, transport.pending]
         assert all(number is None or 0 <= number < 2**63 for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("lines", "version"),
+    [
+        ("\topts:\trw,vers=4.1\n\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)\n", "4.1"),
+        ("\topts:\trw\n\tRPC iostats version: 1.0  p/v: 100003/3 (nfs)\n", "3"),
+        ("\topts:\trw\n\tRPC iostats version: 1.1  p/v: 100003/x (nfs)\n", ""),
+        ("\topts:\trw\n\tRPC iostats version: 1.1  p/v: 100005/3 (mountd)\n", ""),
+        ("", ""),
+    ],
+)
+def test_version(lines, version):
+    """The options tell the version, else the program does."""
+    assert parse_nfs_statistics(lines).version == version
+
+
+def test_numbers_that_cannot_be_true_are_counted():
+    """What is negative, no number or too large is absent and counted; an unknown protocol is not."""
+    read = parse_nfs_statistics(
+        "\tage:\t18446744073709551615\n\tnfsv4:\tlease_time=90,lease_expired=-1\n"
+        "\txprt:\ttcp 903 1 2 0 4 18446744073709551615 30744 3 91233 5 40 12011 45099\n\txprt:\tquic a b c\n"
+    )
+    assert (read.age, read.lease, read.lease_expired) == (None, 90, None)
+    assert read.untrue == 3
+
+
+def test_operation_with_control_characters():
+    """A name that would move the cursor of a terminal is none of the kernel's."""
+    assert parse_nfs_statistics("\tper-op statistics\n\t \x1b[2J: 1 1 0 0 0 0 0 0\n").operations == {}

@@ -43,8 +43,8 @@ def test_empty_file():
 
 
 def test_text_of_another_kind():
-    """Where no line has a total, the error names the file."""
-    with pytest.raises(ParseError, match="pressure"):
+    """Where no line has a total, that is an error."""
+    with pytest.raises(ParseError, match="no line has a total"):
         parse_pressure("nothing\n")
 
 

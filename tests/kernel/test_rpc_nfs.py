@@ -111,3 +111,10 @@ def test_any_text(text):
         return
     assert all(calls >= 0 for _, _, calls in rpc.procedures)
     assert len({(version, name) for version, name, _ in rpc.procedures}) == len(rpc.procedures)
+
+
+def test_numbers_that_cannot_be_true_are_counted():
+    """A number of 2^63 or more is left out, and counted."""
+    rpc = parse_rpc_nfs("rpc 18446744073709551615 1 2\nproc3 2 5 18446744073709551615\n")
+    assert (rpc.calls, rpc.retransmissions, rpc.procedures) == (None, 1, (("3", "null", 5),))
+    assert rpc.untrue == 2

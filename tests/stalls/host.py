@@ -81,7 +81,10 @@ class Group:
         if not os.path.isdir(parent):
             os.mkdir(parent)
             stack.callback(_remove, parent)
-        os.mkdir(path)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            raise LookupError(f"{path} is there: another of these tests runs, or was killed") from None
         stack.callback(_remove, path)
 
     def join(self):

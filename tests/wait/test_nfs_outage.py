@@ -1,10 +1,12 @@
 """Outages of an NFS server as a kernel showed them: what moves, when, and what stays wrong afterwards."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpuwait.thresholds import Thresholds
 from gpuwait.wait.engine import Engine
-from gpuwait.wait.snapshot import Host, Nfs, WaitClass, Workload
+from gpuwait.wait.snapshot import Disk, Host, Nfs, Thread, WaitClass, Workload
 from gpuwait.wait.verdict import Cause
 
 PACE = 300  # reads a second while all is well
@@ -125,3 +127,76 @@ def test_mount_that_others_left_broken(film):
             causes.append(gpu.cause)
         before = after
     assert set(causes[100:]) == {Cause.UNEXPLAINED}
+
+
+LOADER = Thread(40.0, 5.0, 1.5, name="pt_data_worker", state="D", wait=WaitClass.NFS)
+STUCK = replace(LOADER, wait=WaitClass.PAGE)
+OFTEN = {second: replace(LOADER, queue_seconds=1.5 + second * 0.001) for second in range(200)}
+
+
+def judged_with_threads(film, ticks):
+    """Cause of the last tick; a tick is the counters of /data, its loader, use of the GPU, and the disks."""
+    engine = Engine(Thresholds())
+    before, cause = None, None
+    for second, (counts, thread, use, disks) in enumerate(ticks):
+        load = Workload(
+            threads={41: thread},
+            thread_count=1,
+            looks=4,
+            blocked={thread.wait: 4} if thread.wait else {},
+            cpu_seconds=second * 0.3,
+        )
+        host = Host(nfs={"/data": Nfs(**counts)}, disks=disks)
+        after = film.shot(u=use, load=load, host=host)
+        if before is not None:
+            (gpu,) = engine.judge(before, after).gpus
+            cause = gpu.cause
+        before = after
+    return cause
+
+
+def stopped(thread, pace=PACE, disks=({},) * 10):
+    """Half a minute of answers, then ten seconds without any, and without a request that waits for one."""
+    well = [(healthy(START, i, pace), OFTEN[i], 0.95, disks[0]) for i in range(BEFORE)]
+    last = healthy(START, BEFORE, pace)
+    return [*well, *((last, thread(i), 0.05, disks[i]) for i in range(10))]
+
+
+def test_server_that_shut_down(film):
+    """A server that stops in order leaves nothing in flight, and its clients cannot send: all stands still.
+
+    Seen with version 4.2 on Linux 6.1: only the threads that do not run any more show it.
+    """
+    assert judged_with_threads(film, stopped(lambda _: LOADER)) is Cause.NFS
+
+
+def test_server_that_shut_down_under_readers_of_pages(film):
+    """The same where all threads wait for pages of files on the mount."""
+    assert judged_with_threads(film, stopped(lambda _: STUCK)) is Cause.NFS
+
+
+def test_daemon_started_after_the_server_shut_down(film):
+    """No mount answers anything, and a thread waits for NFS without a pause: that needs no history."""
+    assert judged_with_threads(film, [(START, LOADER, 0.05, {})] * 20) is Cause.NFS
+
+
+def test_threads_that_run_on(film):
+    """Threads found waiting for NFS at each look, which ran between, do not wait for the mount that is idle."""
+    assert judged_with_threads(film, stopped(lambda i: OFTEN[50 + i])) is Cause.UNEXPLAINED
+
+
+def test_page_of_another_file_system(film):
+    """A page that does not come is not of a mount that hardly answered before."""
+    assert judged_with_threads(film, stopped(lambda _: STUCK, pace=2)) is Cause.UNEXPLAINED
+
+
+def test_page_of_a_disk_that_hangs(film):
+    """While a disk has requests and completes none, the page may be there: NFS is not named."""
+    disks = [{"sda": Disk(900, 9.0, 50.0 + i, 80.0 + i, 1)} for i in range(10)]
+    assert judged_with_threads(film, stopped(lambda _: STUCK, disks=disks)) is not Cause.NFS
+
+
+def test_without_schedstat(film):
+    """CPU times in hundredths of a second do not tell whether a thread ran: without the queue it is not known."""
+    thread = replace(LOADER, queue_seconds=None)
+    assert judged_with_threads(film, stopped(lambda _: thread)) is Cause.UNEXPLAINED

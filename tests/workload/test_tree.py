@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwait.host import Host
+from gpuwait.workload.gpu_users import processes_of
 from gpuwait.workload.identity import Owner
 from gpuwait.workload.tree import WorkloadTree, find_hierarchies
 
@@ -166,14 +167,80 @@ def test_no_tree(tree: Tree) -> None:
     assert not workloads.present
 
 
-def test_first_of_two_slurmd(tree: Tree) -> None:
-    """One job id under two slurmd of a host is counted, and the first directory is taken."""
+def test_two_slurmd(tree: Tree) -> None:
+    """One job id under two slurmd of a host is one group, which knows the other directory."""
     tree.v2()
     tree.group("system.slice/a_slurmstepd.scope/job_7", "system.slice/b_slurmstepd.scope/job_7")
     workloads = tree.workloads()
     (group,) = workloads.groups()
     assert group.path == "/system.slice/a_slurmstepd.scope/job_7"
-    assert workloads.duplicates == 1
+    assert [other.path for other in group.others] == ["/system.slice/b_slurmstepd.scope/job_7"]
+    assert group.others[0].unified == f"{tree.host.sysfs}/fs/cgroup/system.slice/b_slurmstepd.scope/job_7"
+
+
+def test_two_slurmd_v1(tree: Tree) -> None:
+    """Below each v1 controller the directories of one slurmd belong together."""
+    for name in ("cpu", "memory"):
+        tree.group(f"{name}/slurm_a/uid_5/job_7", f"{name}/slurm_b/uid_5/job_7")
+    (group,) = tree.workloads().groups()
+    (other,) = group.others
+    assert [d.split("/cgroup/")[1] for d in (group.cpu, group.memory)] == [
+        "cpu/slurm_a/uid_5/job_7",
+        "memory/slurm_a/uid_5/job_7",
+    ]
+    assert [d.split("/cgroup/")[1] for d in (other.cpu, other.memory)] == [
+        "cpu/slurm_b/uid_5/job_7",
+        "memory/slurm_b/uid_5/job_7",
+    ]
+
+
+EL6 = (
+    "20 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
+    "30 20 0:20 / /cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n"
+    "31 20 0:21 / /cgroup/memory rw - cgroup cgroup rw,memory\n"
+)
+
+
+def test_hierarchies_outside_sysfs(tree: Tree) -> None:
+    """Where sysfs has no hierarchy those that are mounted elsewhere are read below the host's root."""
+    tree.host = Host(f"{tree.root}/proc", f"{tree.root}/sys", f"{tree.root}/root")
+    tree.file("proc/1/mountinfo", EL6)
+    for name in ("cpuacct", "memory"):
+        tree.file(f"root/cgroup/{name}/slurm/uid_5/job_9/cgroup.procs", "41\n")
+    assert find_hierarchies(tree.host) == {"/cgroup/cpuacct": ("cpuacct",), "/cgroup/memory": ("memory",)}
+    (group,) = tree.workloads().groups()
+    assert group.cpuacct == f"{tree.root}/root/cgroup/cpuacct/slurm/uid_5/job_9"
+    assert group.memory == f"{tree.root}/root/cgroup/memory/slurm/uid_5/job_9"
+    assert processes_of(tree.host, group, ()) == [41]
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        "40 20 0:40 / /cgroup rw - nfs4 filer:/c rw",
+        "40 20 0:40 / /cgroup/cpuacct rw - nfs filer:/c rw",
+        "40 20 0:40 / / rw - nfs filer:/root rw",
+    ],
+)
+def test_hierarchies_behind_a_mount_that_may_hang(tree: Tree, mount: str) -> None:
+    """A hierarchy that lies behind, or below, a file system with a server is left alone."""
+    tree.host = Host(f"{tree.root}/proc", f"{tree.root}/sys", f"{tree.root}/root")
+    tree.file("proc/1/mountinfo", EL6.replace("31 20 0:21", f"{mount}\n31 20 0:21"))
+    tree.file("root/cgroup/cpuacct/cgroup.procs", "41\n")
+    tree.file("root/cgroup/memory/x/cgroup.procs", "41\n")
+    assert "/cgroup/cpuacct" not in find_hierarchies(tree.host)
+
+
+def test_hierarchies_of_a_container(tree: Tree) -> None:
+    """Where sysfs has a hierarchy, one that is mounted into a container is not taken besides."""
+    tree.file(
+        "proc/1/mountinfo",
+        "31 30 0:7 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+        "35 30 0:11 / /var/lib/x/cgroup/memory rw - cgroup cgroup rw,memory\n",
+    )
+    tree.v2()
+    tree.file("var/lib/x/cgroup/memory/cgroup.procs", "1\n")
+    assert find_hierarchies(tree.host) == {"fs/cgroup": ("unified",)}
 
 
 def test_nested_cluster(tree: Tree) -> None:

@@ -50,7 +50,7 @@ def test_json_of_a_pod(host: Host) -> None:
         "pod_uid": UID,
         "container_id": ID,
         "qos": "burstable",
-        "gpus": [],
+        "gpus": None,
     }
 
 
@@ -64,7 +64,7 @@ def test_json_of_a_job(host: Host) -> None:
         "slurm_step": "batch",
         "slurm_task": "0",
         "uid": "1000",
-        "gpus": [],
+        "gpus": None,
     }
 
 
@@ -79,8 +79,8 @@ def test_json_of_nobody(host: Host) -> None:
     status, text = ask(host, 7, 4711, 5, as_json=True)
     assert status == 1
     answers = [json.loads(line) for line in text.splitlines()]
-    assert answers[0] == NOTHING | {"pid": 7, "gpus": []}
-    assert answers[1] == NOTHING | {"pid": 4711, "gpus": []}
+    assert answers[0] == NOTHING | {"pid": 7, "gpus": None}
+    assert answers[1] == NOTHING | {"pid": 4711, "gpus": None}
     assert answers[2]["kind"] == "pod"
 
 

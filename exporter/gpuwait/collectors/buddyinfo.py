@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwait.collector import Collector, NoData, Reason
-from gpuwait.kernel.buddyinfo import parse_buddyinfo
+from gpuwait.faults import Faults
+from gpuwait.host import label, maybe_text
+from gpuwait.kernel.buddyinfo import FreeBlocks, parse_buddyinfo
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
 
@@ -34,19 +36,26 @@ _USUAL_ORDER = 9
 
 def collect(sources: Sources) -> Iterator[Sample]:
     """Yield free blocks and what of them a huge page cannot use. Raises NoData, OSError, ParseError."""
-    text = sources.host.maybe_proc("buddyinfo")
-    if text is None:
-        raise NoData(Reason.ABSENT, "no buddyinfo in the proc file system")
-    zones = parse_buddyinfo(text)
-    order_of_huge_page = _ORDERS.get((sources.host.maybe_sys(_SIZE) or "").strip(), _USUAL_ORDER)
+    faults, size = Faults(), ""
+    with faults.at(path := f"{sources.host.sysfs}/{_SIZE}"):
+        size = (maybe_text(path) or "").strip()
+    with faults.at(path := f"{sources.host.procfs}/buddyinfo"):
+        text = maybe_text(path)
+        if text is None:
+            raise NoData(Reason.ABSENT, "no buddyinfo in the proc file system")
+        yield from _samples(parse_buddyinfo(text), _ORDERS.get(size, _USUAL_ORDER))
+    faults.finish()
+
+
+def _samples(zones: list[FreeBlocks], order_of_huge_page: int) -> Iterator[Sample]:
     for zone in zones:
         ratio = zone.unusable_ratio(order_of_huge_page)
         if ratio is not None:
-            yield UNUSABLE, (zone.node, zone.zone, str(order_of_huge_page)), ratio
+            yield UNUSABLE, (zone.node, label(zone.zone), str(order_of_huge_page)), ratio
     for zone in zones:
         for order, blocks in enumerate(zone.blocks):
             if blocks is not None:
-                yield FREE_BLOCKS, (zone.node, zone.zone, str(order)), blocks
+                yield FREE_BLOCKS, (zone.node, label(zone.zone), str(order)), blocks
 
 
 COLLECTOR = Collector(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpuwait.collector import Collector, NoData, Reason
+from gpuwait.faults import Faults
 from gpuwait.host import is_absent, read_text
 from gpuwait.kernel.cgroup_files import (
     parse_cfs_quota,
@@ -15,118 +16,29 @@ from gpuwait.kernel.cgroup_files import (
 )
 from gpuwait.kernel.errors import ParseError
 from gpuwait.kernel.pressure import parse_pressure
-from gpuwait.metrics import Family, Sample
+from gpuwait.metrics import Sample
 from gpuwait.sources import Sources
+from gpuwait.workload.cgroup_families import (
+    CPU_PERIODS,
+    CPU_QUOTA,
+    CPU_SYSTEM,
+    CPU_THROTTLED,
+    CPU_THROTTLED_PERIODS,
+    CPU_USAGE,
+    CPU_USER,
+    FAMILIES,
+    INFO,
+    MEMORY_LIMIT,
+    MEMORY_MAX_EVENTS,
+    MEMORY_OOM_EVENTS,
+    MEMORY_OOM_KILLS,
+    MEMORY_USAGE,
+    PRESSURE_FULL,
+    PRESSURE_SOME,
+)
 from gpuwait.workload.gpu_users import gpu_users
+from gpuwait.workload.split_jobs import SplitJobs
 from gpuwait.workload.tree import Group
-
-WORKLOAD = ("workload_kind", "workload_namespace", "workload", "workload_container")
-
-CPU_USAGE = Family(
-    "gpuwait_cgroup_cpu_usage_seconds_total",
-    "counter",
-    "CPU seconds used by the workload.",
-    "cgroup v2 cpu.stat usage_usec; v1 cpuacct.usage",
-    WORKLOAD,
-)
-CPU_USER = Family(
-    "gpuwait_cgroup_cpu_user_seconds_total",
-    "counter",
-    "CPU seconds used by the workload in user mode.",
-    "cgroup v2 cpu.stat user_usec; v1 cpuacct.stat user",
-    WORKLOAD,
-)
-CPU_SYSTEM = Family(
-    "gpuwait_cgroup_cpu_system_seconds_total",
-    "counter",
-    "CPU seconds used by the workload in the kernel.",
-    "cgroup v2 cpu.stat system_usec; v1 cpuacct.stat system",
-    WORKLOAD,
-)
-CPU_PERIODS = Family(
-    "gpuwait_cgroup_cpu_periods_total",
-    "counter",
-    "Enforcement periods of the CPU limit in which the workload wanted to run.",
-    "cgroup cpu.stat nr_periods",
-    WORKLOAD,
-)
-CPU_THROTTLED_PERIODS = Family(
-    "gpuwait_cgroup_cpu_throttled_periods_total",
-    "counter",
-    "Enforcement periods of the CPU limit in which the workload was held back.",
-    "cgroup cpu.stat nr_throttled",
-    WORKLOAD,
-)
-CPU_THROTTLED = Family(
-    "gpuwait_cgroup_cpu_throttled_seconds_total",
-    "counter",
-    "Seconds that the workload was held back by its CPU limit, summed over CPUs.",
-    "cgroup v2 cpu.stat throttled_usec; v1 cpu.stat throttled_time",
-    WORKLOAD,
-)
-CPU_QUOTA = Family(
-    "gpuwait_cgroup_cpu_quota_cores",
-    "gauge",
-    "CPUs that the limit of the workload allows at a time; absent without a limit.",
-    "cgroup v2 cpu.max; v1 cpu.cfs_quota_us, cpu.cfs_period_us",
-    WORKLOAD,
-)
-MEMORY_USAGE = Family(
-    "gpuwait_cgroup_memory_usage_bytes",
-    "gauge",
-    "Bytes of memory charged to the workload, page cache included.",
-    "cgroup v2 memory.current; v1 memory.usage_in_bytes",
-    WORKLOAD,
-)
-MEMORY_LIMIT = Family(
-    "gpuwait_cgroup_memory_limit_bytes",
-    "gauge",
-    "Bytes of memory that the workload may use; absent without a limit.",
-    "cgroup v2 memory.max; v1 memory.limit_in_bytes",
-    WORKLOAD,
-)
-MEMORY_MAX_EVENTS = Family(
-    "gpuwait_cgroup_memory_max_events_total",
-    "counter",
-    "Times that the workload reached its memory limit and had to reclaim.",
-    "cgroup v2 memory.events max; v1 memory.failcnt",
-    WORKLOAD,
-)
-MEMORY_OOM_EVENTS = Family(
-    "gpuwait_cgroup_memory_oom_events_total",
-    "counter",
-    "Times that an allocation of the workload was about to fail at its memory limit.",
-    "cgroup v2 memory.events oom",
-    WORKLOAD,
-)
-MEMORY_OOM_KILLS = Family(
-    "gpuwait_cgroup_memory_oom_kills_total",
-    "counter",
-    "Processes of the workload killed for lack of memory.",
-    "cgroup v2 memory.events oom_kill; v1 memory.oom_control oom_kill",
-    WORKLOAD,
-)
-PRESSURE_SOME = Family(
-    "gpuwait_cgroup_pressure_some_seconds_total",
-    "counter",
-    "Seconds in which at least one task of the workload waited for the resource.",
-    "cgroup v2 {cpu,memory,io}.pressure some",
-    (*WORKLOAD, "resource"),
-)
-PRESSURE_FULL = Family(
-    "gpuwait_cgroup_pressure_full_seconds_total",
-    "counter",
-    "Seconds in which all active tasks of the workload waited for the resource; of cpu this is throttling.",
-    "cgroup v2 {cpu,memory,io}.pressure full",
-    (*WORKLOAD, "resource"),
-)
-INFO = Family(
-    "gpuwait_workload_info",
-    "gauge",
-    "Ids of the workload for joins, and whether it holds a GPU; always 1.",
-    "cgroup directory names; processes that the GPU driver reports",
-    (*WORKLOAD, "pod_uid", "container_id", "qos", "gpu_workload"),
-)
 
 #: Divisors: v2 counts microseconds, v1 nanoseconds and ticks of USER_HZ, 1/100 s on every architecture
 #: that has GPUs.
@@ -142,22 +54,40 @@ V2_MEMORY_EVENTS = (
 )
 
 
+#: Samples of a scrape. A large node has 500 groups; each gives about 15.
+BUDGET = 6000
+#: A group beyond the budget: not read, and counted as one sample that was dropped.
+_LOST = float("nan")
+
+
 def collect(sources: Sources) -> Iterator[Sample]:
     """Samples of one workload after another, pods and jobs first.
 
+    Beyond the budget the files of a group are not even read: a whole group counts then as
+    one dropped sample.
     Raises NoData where the host shows no cgroup hierarchy, or lets nothing be read.
     """
-    tree = sources.workloads
-    groups = tree.groups(fresh=True) if tree is not None else ()
+    tree, faults = sources.workloads, Faults()
+    groups: Sequence[Group] = ()
+    with faults.at(f"{sources.host.sysfs}/fs/cgroup"):
+        groups = tree.groups(fresh=True) if tree is not None else ()
+    faults.finish()
     if tree is None or not tree.present:
         raise NoData(Reason.ABSENT, f"{sources.host.sysfs}/fs/cgroup has no cgroup hierarchy")
     users = set(gpu_users(sources.gpu, tree))
     users |= {(*labels[:3], "") for labels in users}  # a pod or job holds what its container or step holds
+    split = sources.kept(SplitJobs)
+    split.forget(groups)
+    room = BUDGET
     # Where the budget cuts, it cuts those that hold no GPU.
     for group in sorted(groups, key=lambda g: g.labels not in users):
-        samples = _group(group)
+        if room <= 0:
+            yield CPU_USAGE, group.labels, _LOST
+            continue
+        samples = split.samples(group, _group)
         # A group that ended since the walk has nothing, so it gets no info series either.
         if samples:
+            room -= len(samples) + 1
             yield from samples
             owner = group.owner
             holds = "true" if group.labels in users else "false"
@@ -276,23 +206,7 @@ def _pressure(group: Group, samples: list[Sample]) -> None:
 COLLECTOR = Collector(
     name="cgroup",
     help="CPU, throttling, memory and pressure of each pod, container, Slurm job and service.",
-    families=(
-        CPU_USAGE,
-        CPU_USER,
-        CPU_SYSTEM,
-        CPU_PERIODS,
-        CPU_THROTTLED_PERIODS,
-        CPU_THROTTLED,
-        CPU_QUOTA,
-        MEMORY_USAGE,
-        MEMORY_LIMIT,
-        MEMORY_MAX_EVENTS,
-        MEMORY_OOM_EVENTS,
-        MEMORY_OOM_KILLS,
-        PRESSURE_SOME,
-        PRESSURE_FULL,
-        INFO,
-    ),
+    families=FAMILIES,
     collect=collect,
-    budget=6000,
+    budget=BUDGET,
 )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpuwait.collector import Collector, NoData, Reason
-from gpuwait.host import Host
+from gpuwait.faults import Faults
+from gpuwait.host import Host, label
 from gpuwait.kernel.settings import parse_word
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
@@ -53,10 +54,13 @@ def collect(sources: Sources) -> Iterator[Sample]:
     kept = sources.kept(_Governors)
     now = sources.clock()
     if kept.read_at is None or now - kept.read_at >= _REREAD_SECONDS:
-        kept.cpus = _count(sources.host)
-        kept.read_at = now
+        faults = Faults()
+        with faults.at(f"{sources.host.sysfs}/{_DIRECTORY}"):
+            kept.cpus = _count(sources.host)
+            kept.read_at = now
+        faults.finish()
     for governor, cpus in kept.cpus.items():
-        yield GOVERNOR_CPUS, (governor,), cpus
+        yield GOVERNOR_CPUS, (label(governor),), cpus
     if not kept.cpus:
         raise NoData(Reason.ABSENT, "no frequency governor: usual in a virtual machine")
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from gpuwait.block import Disks
 from gpuwait.collector import Collector, NoData, Reason
-from gpuwait.kernel.diskstats import COLUMNS, parse_diskstats
+from gpuwait.faults import Faults
+from gpuwait.host import label, maybe_text
+from gpuwait.kernel.diskstats import COLUMNS, DiskRow, parse_diskstats
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
 
@@ -158,6 +160,8 @@ BY_COLUMN: tuple[tuple[Family, int, int], ...] = (
     (FLUSH_REQUESTS, 1, 1),
     (FLUSH_TIME, 1, 1000),
 )
+#: A number that cannot be true: left out, and counted as such.
+_LOST = float("nan")
 assert len(BY_COLUMN) == len(COLUMNS)
 
 
@@ -171,10 +175,16 @@ class _State:
 
 def collect(sources: Sources) -> Iterator[Sample]:
     """Samples of each whole disk. Raises NoData without diskstats, ParseError for another format."""
-    text = sources.host.maybe_proc("diskstats")
-    if text is None:
-        raise NoData(Reason.ABSENT, f"{sources.host.procfs}/diskstats")
-    rows = parse_diskstats(text)
+    faults = Faults()
+    with faults.at(path := f"{sources.host.procfs}/diskstats"):
+        text = maybe_text(path)
+        if text is None:
+            raise NoData(Reason.ABSENT, path)
+        yield from _samples(sources, parse_diskstats(text))
+    faults.finish()
+
+
+def _samples(sources: Sources, rows: list[DiskRow]) -> Iterator[Sample]:
     state = sources.kept(_State)
     if state.disks.update(sources.host, rows, sources.options.disk_devices, sources.clock()):
         state.facts = list(_facts(state.disks))
@@ -182,9 +192,11 @@ def collect(sources: Sources) -> Iterator[Sample]:
     for row in rows:
         if row.name not in disks:
             continue
-        labels = (row.name,)
+        labels = (label(row.name),)
         for (family, factor, divisor), value in zip(BY_COLUMN, row.values(), strict=False):
-            if value is not None:
+            if value is None:
+                yield family, labels, _LOST
+            else:
                 yield family, labels, value / divisor if divisor != 1 else value * factor
     yield from state.facts
     for mount in state.disks.mounts(sources.host):
@@ -192,7 +204,8 @@ def collect(sources: Sources) -> Iterator[Sample]:
 
 
 def _facts(disks: Disks) -> Iterator[Sample]:
-    for device, facts in disks.disks.items():
+    for name, facts in disks.disks.items():
+        device = label(name)
         labels = (facts.model, facts.kind, facts.rotational, facts.numa_node, facts.pci_address, facts.name)
         yield INFO, (device, *labels), 1
         for scheduler, in_use in facts.schedulers:

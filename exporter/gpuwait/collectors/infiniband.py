@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from gpuwait.collector import Collector, NoData, Reason
-from gpuwait.host import Host
+from gpuwait.faults import Faults
+from gpuwait.host import Host, label, names
 from gpuwait.kernel.infiniband import parse_counter, parse_rate, parse_state
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
@@ -30,6 +32,13 @@ INFO = Family(
     "Link layer of the port; always 1.",
     f"{_SOURCE}/link_layer",
     (*_PORT, "link_layer"),
+)
+NETDEV_MTU = Family(
+    "gpuwait_infiniband_netdev_mtu_bytes",
+    "gauge",
+    "MTU of the network interface that carries the RDMA packets of a RoCE adapter.",
+    "/sys/class/infiniband/*/device/net/*/mtu",
+    ("device", "netdev"),
 )
 
 #: Name, file below the port, factor, help. The two of data count words of 4 bytes, for any width of link.
@@ -133,6 +142,20 @@ _COUNTERS = tuple(
 #: Value of `state`.
 _ACTIVE = 4
 _LINK_LAYER_LIMIT = 32
+#: Set by a person's hand, and up to hundreds of files.
+_REREAD_SECONDS = 60
+#: An adapter has an interface for each port; in switch mode also one for each virtual function.
+_MOST_NETDEVS = 8
+#: Value of `type` of an interface: not the one of IP over InfiniBand, on an adapter with both.
+_ETHERNET = "1"
+
+
+@dataclass(slots=True)
+class _Interfaces:
+    """MTU by device and interface."""
+
+    read_at: float | None = None
+    mtu: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 def _read(host: Host, path: str) -> str:
@@ -146,7 +169,7 @@ def _read(host: Host, path: str) -> str:
 
 
 def _read_port(host: Host, device: str, port: str) -> Iterator[Sample]:
-    labels = (device, port)
+    labels = (label(device), label(port))
     path = f"{_DIRECTORY}/{device}/ports/{port}"
     state = parse_state(_read(host, f"{path}/state"))
     if state is not None:
@@ -156,19 +179,53 @@ def _read_port(host: Host, device: str, port: str) -> Iterator[Sample]:
         yield RATE, labels, rate
     link_layer = _read(host, f"{path}/link_layer").strip()
     if link_layer:
-        yield INFO, (*labels, link_layer[:_LINK_LAYER_LIMIT]), 1
+        yield INFO, (*labels, label(link_layer, _LINK_LAYER_LIMIT)), 1
     for family, file, factor in _COUNTERS:
         value = parse_counter(_read(host, f"{path}/{file}"))
         if value is not None:
             yield family, labels, value * factor
 
 
+def _names(host: Host, path: str) -> list[str]:
+    try:
+        return host.list_sys(path)
+    except OSError:
+        return []
+
+
+def _mtu(host: Host, devices: list[str]) -> dict[tuple[str, str], int]:
+    """MTU of the interfaces of those devices that have a port of RoCE."""
+    found = {}
+    for device in devices:
+        path = f"{_DIRECTORY}/{device}"
+        layers = [_read(host, f"{path}/ports/{p}/link_layer").strip() for p in _names(host, f"{path}/ports")]
+        if "Ethernet" not in layers:
+            continue
+        for netdev in _names(host, f"{path}/device/net")[:_MOST_NETDEVS]:
+            mtu = parse_counter(_read(host, f"{path}/device/net/{netdev}/mtu"))
+            kind = _read(host, f"{path}/device/net/{netdev}/type").strip()
+            if mtu is not None and kind in {"", _ETHERNET}:
+                found[label(device), label(netdev)] = mtu
+    return found
+
+
 def collect(sources: Sources) -> Iterator[Sample]:
     """Yield what each port reports. Raises NoData, OSError."""
-    devices = sources.host.list_sys(_DIRECTORY)
-    for device in devices:
-        for port in sources.host.list_sys(f"{_DIRECTORY}/{device}/ports"):
-            yield from _read_port(sources.host, device, port)
+    host, faults = sources.host, Faults()
+    devices = None
+    with faults.at(f"{host.sysfs}/{_DIRECTORY}"):
+        devices = host.list_sys(_DIRECTORY)
+    for device in devices or ():
+        with faults.at(path := f"{host.sysfs}/{_DIRECTORY}/{device}/ports"):
+            for port in names(path):
+                yield from _read_port(host, device, port)
+    interfaces = sources.kept(_Interfaces)
+    now = sources.clock()
+    if interfaces.read_at is None or now - interfaces.read_at >= _REREAD_SECONDS:
+        interfaces.read_at, interfaces.mtu = now, _mtu(host, devices or [])
+    for labels, mtu in interfaces.mtu.items():
+        yield NETDEV_MTU, labels, mtu
+    faults.finish()
     if not devices:
         raise NoData(Reason.ABSENT, "no InfiniBand or RoCE adapter")
 
@@ -176,6 +233,6 @@ def collect(sources: Sources) -> Iterator[Sample]:
 COLLECTOR = Collector(
     name="infiniband",
     help="Traffic, errors and retransmissions of InfiniBand and RoCE ports.",
-    families=(UP, RATE, INFO, *(family for family, _, _ in _COUNTERS)),
+    families=(UP, RATE, INFO, NETDEV_MTU, *(family for family, _, _ in _COUNTERS)),
     collect=collect,
 )

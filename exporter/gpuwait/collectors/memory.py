@@ -6,6 +6,8 @@ import resource
 from collections.abc import Iterator
 
 from gpuwait.collector import Collector, NoData, Reason
+from gpuwait.faults import Faults
+from gpuwait.host import maybe_text
 from gpuwait.kernel.meminfo import parse_meminfo
 from gpuwait.kernel.vmstat import parse_vmstat
 from gpuwait.metrics import Family, Sample
@@ -66,10 +68,7 @@ _PAGE_LIMITS = (
 )
 
 
-def _dirty_limits(sources: Sources, page_size: int) -> Iterator[Sample]:
-    text = sources.host.maybe_proc("vmstat")
-    if text is None:
-        return
+def _dirty_limits(text: str, page_size: int) -> Iterator[Sample]:
     values = parse_vmstat(text)
     for field, family in _PAGE_LIMITS:
         if field in values:
@@ -78,13 +77,16 @@ def _dirty_limits(sources: Sources, page_size: int) -> Iterator[Sample]:
 
 def collect(sources: Sources) -> Iterator[Sample]:
     """Yield sizes in bytes. Raises NoData, OSError, ParseError."""
-    text = sources.host.maybe_proc("meminfo")
-    if text is not None:
-        values = parse_meminfo(text)
+    faults, procfs, text = Faults(), sources.host.procfs, None
+    with faults.at(path := f"{procfs}/meminfo"):
+        text = maybe_text(path)
+        values = parse_meminfo(text or "")
         for field, family in zip(_FIELDS, _FAMILIES, strict=True):
             if field in values:
                 yield family, (), values[field]
-    yield from _dirty_limits(sources, resource.getpagesize())
+    with faults.at(path := f"{procfs}/vmstat"):
+        yield from _dirty_limits(maybe_text(path) or "", resource.getpagesize())
+    faults.finish()
     if text is None:
         raise NoData(Reason.ABSENT, "no meminfo in the proc file system")
 

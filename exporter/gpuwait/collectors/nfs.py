@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwait.collector import Collector, NoData, Reason
-from gpuwait.host import Host
-from gpuwait.kernel.errors import ParseError
-from gpuwait.kernel.mountinfo import parse_mountinfo
-from gpuwait.kernel.mountstats import (
-    NfsMount,
-    NfsStatistics,
-    parse_mountstats,
-    parse_nfs_statistics,
-)
+from gpuwait.faults import Faults
+from gpuwait.host import Host, label
+from gpuwait.kernel.mountstats import NfsStatistics
 from gpuwait.kernel.nfs_totals import bounded_operations, in_flight, total
 from gpuwait.kernel.rpc_nfs import parse_rpc_nfs
 from gpuwait.metrics import Family, Sample
+from gpuwait.nfs_mounts import OPTION_LENGTH, Key, Mounts, Row, chosen_mounts
 from gpuwait.sources import Sources
 
 _RPC, _MOUNT = "/proc/1/net/rpc/nfs", "/proc/1/mountstats"
-_KEY = ("export", "mountpoint")
+_KEY = ("export", "mountpoint", "version")
 
 RPC_CALLS = Family("gpuwait_nfs_rpc_calls_total", "counter", "Calls to NFS servers.", _RPC)
 RPC_RETRANSMISSIONS = Family(
@@ -63,7 +58,7 @@ INFO = Family(
     "gauge",
     "Options of the mount; always 1.",
     _MOUNT,
-    (*_KEY, "version", "transport", "rsize", "wsize", "recovery"),
+    (*_KEY, "transport", "rsize", "wsize", "recovery"),
 )
 
 
@@ -132,51 +127,19 @@ _TRANSPORT_FIELDS = (
 
 #: A mount uses ten operations or so; beyond this many the rest go into `other`, the least important first.
 _NAMED_OPERATIONS = 24
-#: A path below a kubelet's directory takes up to about 180 characters; cut shorter, two would be one.
-_PATH_LIMIT = 256
-_OPTION_LIMIT = 16
-
-_Row = tuple[tuple[str, str], NfsStatistics]
+#: A number that cannot be true, or a mount that is here twice: left out, and counted as such.
+_LOST = float("nan")
 
 
-def _select(mounts: list[NfsMount], sources: Sources, pid: str) -> Iterator[_Row]:
-    """Read each file system once, however many places it is mounted or bound to."""
-    wanted: dict[tuple[str, str], NfsMount] = {}
-    for mount in mounts:
-        # One export at one place twice, as version 3 and 4: the later one lies on top.
-        if sources.options.nfs_mounts(mount.mountpoint):
-            wanted[mount.export[:_PATH_LIMIT], mount.mountpoint[:_PATH_LIMIT]] = mount
-    devices = _devices(sources.host, pid) if wanted else {}
-    seen = set()
-    for labels, mount in wanted.items():
-        device = devices.get((mount.export, mount.mountpoint))
-        if device is None or device not in seen:
-            yield labels, parse_nfs_statistics(mount.statistics)
-        seen.add(device)
-
-
-def _devices(host: Host, pid: str) -> dict[tuple[str, str], str]:
-    """`major:minor` by export and mount point; empty where mountinfo is not to be had."""
-    # Without it each mount point is told by itself, which is right too.
-    try:
-        text = host.maybe_proc(f"{pid}/mountinfo") or ""
-        lines = [line for line in text.split("\n") if " - nfs" in line]
-        mounts = parse_mountinfo("\n".join(lines))
-    except (OSError, ParseError):
-        return {}
-    return {(mount.source, mount.mountpoint): mount.device for mount in mounts}
-
-
-def _info(labels: tuple[str, str], statistics: NfsStatistics) -> Sample:
+def _info(labels: Key, statistics: NfsStatistics) -> Sample:
     options = statistics.options
     recovery = next((word for word in ("softerr", "soft", "hard") if word in options), "")
     protocol = next((transport.protocol for transport in statistics.transports), "")
-    values = (options.get("vers", ""), options.get("proto", protocol))
-    sizes = (options.get("rsize", ""), options.get("wsize", ""))
-    return INFO, (*labels, *(text[:_OPTION_LIMIT] for text in (*values, *sizes)), recovery), 1
+    values = (options.get("proto", protocol), options.get("rsize", ""), options.get("wsize", ""))
+    return INFO, (*labels, *(label(text, OPTION_LENGTH) for text in values), recovery), 1
 
 
-def _mount_samples(rows: list[_Row]) -> Iterator[Sample]:
+def _mount_samples(rows: list[Row]) -> Iterator[Sample]:
     waiting = in_flight([(labels[0], statistics) for labels, statistics in rows])
     for (labels, _), requests in zip(rows, waiting, strict=True):
         if requests is not None:
@@ -197,11 +160,12 @@ def _mount_samples(rows: list[_Row]) -> Iterator[Sample]:
             if value is not None:
                 yield family, labels, value
         for family, value in zip(TRANSFERRED, statistics.transferred, strict=False):
-            if value is not None:
-                yield family, labels, value
+            yield family, labels, _LOST if value is None else value
+        for _ in range(min(statistics.untrue, len(TRANSPORT))):
+            yield AGE, labels, _LOST
 
 
-def _operation_samples(rows: list[_Row]) -> Iterator[Sample]:
+def _operation_samples(rows: list[Row]) -> Iterator[Sample]:
     table = [
         ((*labels, name), values)
         for labels, statistics in rows
@@ -212,9 +176,9 @@ def _operation_samples(rows: list[_Row]) -> Iterator[Sample]:
         # Kernels before 5.3 have no column of errors.
         readings = [(labels, values[column]) for labels, values in table if column < len(values)]
         if column in _MILLISECONDS:
-            yield from ((family, labels, value / 1000) for labels, value in readings if value is not None)
+            yield from ((family, labels, _LOST if v is None else v / 1000) for labels, v in readings)
         else:
-            yield from ((family, labels, value) for labels, value in readings if value is not None)
+            yield from ((family, labels, _LOST if v is None else v) for labels, v in readings)
 
 
 def _rpc_samples(text: str) -> Iterator[Sample]:
@@ -229,37 +193,43 @@ def _rpc_samples(text: str) -> Iterator[Sample]:
             yield family, (), value
     for version, procedure, calls in rpc.procedures:
         yield PROCEDURE_CALLS, (version, procedure), calls
+    for _ in range(rpc.untrue):
+        yield RPC_CALLS, (), _LOST
 
 
-def _read_mountstats(host: Host) -> tuple[str, str | None, NoData | None]:
-    """Process whose mounts are read, the text, and what is missed where it is not process 1."""
-    missed = None
-    try:
-        text = host.maybe_proc("1/mountstats")
-    except PermissionError as error:
-        text = None
-        missed = NoData(Reason.NO_PERMISSION, f"{error.filename}: needs CAP_DAC_READ_SEARCH; own mounts only")
-    if text is None:
-        return "self", host.maybe_proc("self/mountstats"), missed
-    return "1", text, missed
+def _read(host: Host, faults: Faults, *paths: str) -> tuple[str, str | None]:
+    """The first of the files that is there, and its text. Raises OSError."""
+    path = ""
+    for path in paths:
+        try:
+            text = host.maybe_proc(path)
+        except PermissionError as error:  # CAP_DAC_READ_SEARCH: better our own than none
+            faults.refuse(path, error)
+            continue
+        if text is not None:
+            return path, text
+    return path, None
 
 
 def collect(sources: Sources) -> Iterator[Sample]:
     """Yield the node's calls, then each mount's numbers. Raises NoData, OSError, ParseError."""
-    host = sources.host
+    host, faults = sources.host, Faults()
+    rpc, mounts = None, Mounts([], 0)
     # Process 1 stands for the host: in a container the own network and mounts are others.
-    rpc = host.maybe_proc("1/net/rpc/nfs")
-    if rpc is None:
-        rpc = host.maybe_proc("net/rpc/nfs")
-    if rpc is not None:
-        yield from _rpc_samples(rpc)
-    pid, text, missed = _read_mountstats(host)
-    rows = list(_select(parse_mountstats(text or ""), sources, pid))
-    yield from _mount_samples(rows)
-    yield from _operation_samples(rows)
-    if missed is not None:
-        raise missed
-    if rpc is None and not rows:
+    with faults.at(f"{host.procfs}/1/net/rpc/nfs"):
+        path, rpc = _read(host, faults, "1/net/rpc/nfs", "net/rpc/nfs")
+        with faults.at(f"{host.procfs}/{path}"):
+            yield from _rpc_samples(rpc or "")
+    with faults.at(f"{host.procfs}/1/mountstats"):
+        path, text = _read(host, faults, "1/mountstats", "self/mountstats")
+        with faults.at(f"{host.procfs}/{path}"):
+            mounts = chosen_mounts(text or "", path.partition("/")[0], host, sources.options.nfs_mounts)
+    yield from _mount_samples(mounts.rows)
+    yield from _operation_samples(mounts.rows)
+    for _ in range(mounts.more):
+        yield AGE, mounts.rows[0][0], _LOST
+    faults.finish()
+    if rpc is None and not mounts.rows:
         raise NoData(Reason.ABSENT, "no NFS client is loaded")
 
 

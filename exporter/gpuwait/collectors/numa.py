@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpuwait.collector import Collector, NoData, Reason
-from gpuwait.kernel.errors import ParseError
+from gpuwait.faults import Faults
+from gpuwait.host import maybe_text
 from gpuwait.kernel.meminfo import parse_meminfo
 from gpuwait.kernel.numastat import count_cpus, parse_numastat
 from gpuwait.kernel.settings import parse_number
@@ -134,60 +135,61 @@ class _HintWindow:
         return max(0.0, (faults - local) / faults) if faults >= MIN_HINT_FAULTS else None
 
 
-def _read_node(sources: Sources, node: str) -> list[Sample]:
-    """Samples of one node. A file that is gone with its node gives none. Raises OSError, ParseError."""
-    samples: list[Sample] = []
-    path, labels = f"{_DIRECTORY}/node{node}", (node,)
-    numastat = sources.host.maybe_sys(f"{path}/numastat")
-    if numastat is not None:
-        values = parse_numastat(numastat)
-        samples += [(family, labels, values[name]) for name, family in _COUNTERS if name in values]
-    meminfo = sources.host.maybe_sys(f"{path}/meminfo")
-    if meminfo is not None:
-        values = parse_meminfo(meminfo)
-        samples += [(family, labels, values[name]) for name, family in _MEMORY if name in values]
-    cpulist = sources.host.maybe_sys(f"{path}/cpulist")
-    if cpulist is not None:
-        samples.append((CPUS, labels, count_cpus(cpulist)))
-    return samples
+def _read_node(sources: Sources, node: str, faults: Faults) -> Iterator[Sample]:
+    """Samples of one node. A file that is gone with its node gives none; a bad one costs what it holds."""
+    host, labels = sources.host, (node,)
+    directory = f"{host.sysfs}/{_DIRECTORY}/node{node}"
+    with faults.at(path := f"{directory}/numastat"):
+        values = parse_numastat(maybe_text(path) or "")
+        yield from [(family, labels, values[name]) for name, family in _COUNTERS if name in values]
+    with faults.at(path := f"{directory}/meminfo"):
+        values = parse_meminfo(maybe_text(path) or "")
+        yield from [(family, labels, values[name]) for name, family in _MEMORY if name in values]
+    with faults.at(path := f"{directory}/cpulist"):
+        cpulist = maybe_text(path)
+        if cpulist is not None:
+            yield CPUS, labels, count_cpus(cpulist)
 
 
-def _remote_hints(sources: Sources) -> Iterator[Sample]:
-    """Share of remote accesses. Raises NoData where NUMA balancing is off, OSError, ParseError."""
-    window = sources.kept(_HintWindow)
-    mode = sources.host.maybe_proc("sys/kernel/numa_balancing")
-    if mode is None or not parse_number(mode) & _BALANCING_NORMAL:
+def _remote_hints(sources: Sources, faults: Faults) -> Iterator[Sample]:
+    """Share of remote accesses. Raises NoData where NUMA balancing is off."""
+    window, procfs = sources.kept(_HintWindow), sources.host.procfs
+    mode = 0
+    with faults.at(path := f"{procfs}/sys/kernel/numa_balancing"):
+        text = maybe_text(path)
+        mode = 0 if text is None else parse_number(text)
+    if not mode & _BALANCING_NORMAL:
         window.readings.clear()
+        faults.finish()
         raise NoData(Reason.BALANCING_OFF, "kernel.numa_balancing does not sample accesses")
-    values = parse_vmstat(sources.host.maybe_proc("vmstat") or "")
-    faults, local = values.get("numa_hint_faults"), values.get("numa_hint_faults_local")
-    if faults is None or local is None:
-        return
-    window.add(sources.clock(), faults, local)
-    ratio = window.remote_ratio()
-    if ratio is not None:
-        yield REMOTE_HINT_RATIO, (), ratio
+    with faults.at(path := f"{procfs}/vmstat"):
+        values = parse_vmstat(maybe_text(path) or "")
+        sampled, local = values.get("numa_hint_faults"), values.get("numa_hint_faults_local")
+        if sampled is None or local is None:
+            return
+        window.add(sources.clock(), sampled, local)
+        ratio = window.remote_ratio()
+        if ratio is not None:
+            yield REMOTE_HINT_RATIO, (), ratio
 
 
 def collect(sources: Sources) -> Iterator[Sample]:
     """Yield what each node reports. Raises NoData, OSError, ParseError."""
-    fault: OSError | ParseError | None = None
+    faults = Faults()
     found = False
-    for name in sources.host.list_sys(_DIRECTORY):
+    names = []
+    with faults.at(f"{sources.host.sysfs}/{_DIRECTORY}"):
+        names = sources.host.list_sys(_DIRECTORY)
+    for name in names:
         match = _NODE_DIRECTORY.fullmatch(name)
-        if match is None:
-            continue
-        found = True
-        # One unreadable node costs that node only; the fault is reported after the others.
-        try:
-            yield from _read_node(sources, match[1])
-        except (OSError, ParseError) as error:
-            fault = error
-    if fault is not None:
-        raise fault
+        if match is not None:
+            found = True
+            yield from _read_node(sources, match[1], faults)
+    if found:
+        yield from _remote_hints(sources, faults)
+    faults.finish()
     if not found:
         raise NoData(Reason.ABSENT, "no NUMA node in the sys file system")
-    yield from _remote_hints(sources)
 
 
 COLLECTOR = Collector(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwait.collector import Collector, NoData, Reason
-from gpuwait.kernel.errors import ParseError
+from gpuwait.faults import Faults
+from gpuwait.host import maybe_text
 from gpuwait.kernel.pressure import Pressure, parse_pressure
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
@@ -28,23 +29,21 @@ FULL = Family(
 _RESOURCES = ("memory", "io", "cpu", "irq")
 
 
-def _read(sources: Sources) -> tuple[dict[str, Pressure], OSError | ParseError | None]:
-    """Pressure by resource, and the last fault: one bad file costs that resource only."""
+def _read(procfs: str, faults: Faults) -> dict[str, Pressure]:
+    """Pressure by resource: one bad file costs that resource only."""
     found = {}
-    fault: OSError | ParseError | None = None
     for resource in _RESOURCES:
-        try:
-            text = sources.host.maybe_proc(f"pressure/{resource}")
+        with faults.at(path := f"{procfs}/pressure/{resource}"):
+            text = maybe_text(path)
             if text is not None:
                 found[resource] = parse_pressure(text)
-        except (OSError, ParseError) as error:
-            fault = error
-    return found, fault
+    return found
 
 
 def collect(sources: Sources) -> Iterator[Sample]:
     """Yield the totals in seconds. Raises NoData, OSError, ParseError."""
-    found, fault = _read(sources)
+    faults = Faults()
+    found = _read(sources.host.procfs, faults)
     for resource, pressure in found.items():
         if pressure.some is not None:
             yield SOME, (resource,), pressure.some / 1_000_000
@@ -52,10 +51,7 @@ def collect(sources: Sources) -> Iterator[Sample]:
         # All CPUs waiting for a CPU is undefined for a whole system: 0, or nonsense from 5.13 on.
         if pressure.full is not None and resource != "cpu":
             yield FULL, (resource,), pressure.full / 1_000_000
-    if isinstance(fault, PermissionError):
-        raise NoData(Reason.NO_PERMISSION, f"{fault.filename}: {fault.strerror}")
-    if fault is not None:
-        raise fault
+    faults.finish()
     if not found:
         raise NoData(Reason.UNSUPPORTED, "no pressure stall information: boot with psi=1")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuwait.collector import Collector, NoData, Reason
-from gpuwait.host import maybe_text
-from gpuwait.kernel.errors import ParseError
+from gpuwait.faults import Faults
+from gpuwait.host import label, maybe_text
 from gpuwait.kernel.settings import parse_choice, parse_number
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
@@ -34,7 +34,7 @@ def _words(file: str, text: str) -> Iterator[Sample]:
     """State set of a setting with its words in the file."""
     choice = parse_choice(text)
     for word in choice.words:
-        yield THP_SETTING, (file, word), int(word == choice.chosen)
+        yield THP_SETTING, (file, label(word)), int(word == choice.chosen)
 
 
 def _modes(file: str, known: int, text: str) -> Iterator[Sample]:
@@ -83,21 +83,18 @@ _PROC = (
 def collect(sources: Sources) -> Iterator[Sample]:
     """Yield the settings that this kernel has. Raises NoData, OSError, ParseError."""
     host = sources.host
-    fault: OSError | ParseError | None = None
+    faults = Faults()
     found = False
     files = [(f"{host.sysfs}/{path}", make) for path, make in _SYS]
     files += [(f"{host.procfs}/{path}", make) for path, make in _PROC]
     for path, make in files:
         # One bad file costs that setting only; the fault is reported after the others.
-        try:
+        with faults.at(path):
             text = maybe_text(path)
             if text is not None:
                 found = True
                 yield from make(text)
-        except (OSError, ParseError) as error:
-            fault = error
-    if fault is not None:
-        raise fault
+    faults.finish()
     if not found:
         raise NoData(Reason.ABSENT, "no setting of huge pages or of memory management")
 

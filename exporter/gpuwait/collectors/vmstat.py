@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwait.collector import Collector, NoData, Reason
+from gpuwait.faults import Faults
+from gpuwait.host import maybe_text
 from gpuwait.kernel.vmstat import parse_vmstat
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
@@ -210,16 +212,19 @@ def _allocstall(values: dict[str, int]) -> int | None:
 
 def collect(sources: Sources) -> Iterator[Sample]:
     """Yield the counters that this kernel has. Raises NoData, OSError, ParseError."""
-    text = sources.host.maybe_proc("vmstat")
-    if text is None:
-        raise NoData(Reason.ABSENT, "no vmstat in the proc file system")
-    values = parse_vmstat(text)
-    stalls = _allocstall(values)
-    if stalls is not None:
-        yield ALLOCSTALL, (), stalls
-    for field, family in zip(_FIELDS, _FAMILIES, strict=True):
-        if field in values:
-            yield family, (), values[field]
+    faults = Faults()
+    with faults.at(path := f"{sources.host.procfs}/vmstat"):
+        text = maybe_text(path)
+        if text is None:
+            raise NoData(Reason.ABSENT, "no vmstat in the proc file system")
+        values = parse_vmstat(text)
+        stalls = _allocstall(values)
+        if stalls is not None:
+            yield ALLOCSTALL, (), stalls
+        for field, family in zip(_FIELDS, _FAMILIES, strict=True):
+            if field in values:
+                yield family, (), values[field]
+    faults.finish()
 
 
 COLLECTOR = Collector(

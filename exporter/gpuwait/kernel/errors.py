@@ -2,4 +2,7 @@
 
 
 class ParseError(ValueError):
-    """Kernel text that cannot be read at all. The message names the file and, where known, the line."""
+    """Kernel text that cannot be read at all. The message names what is read.
+
+    The whole path is put before it by who opened the file (`gpuwait.faults`).
+    """

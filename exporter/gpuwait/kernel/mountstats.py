@@ -36,6 +36,7 @@ class NfsMount:
     export: str
     mountpoint: str
     statistics: str
+    filesystem_type: str = "nfs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class NfsStatistics:
     operations:  by name, those ever used: operations, transmissions, major timeouts, bytes
                  sent, bytes received, milliseconds in the queue, to the answer, in all, and
                  from 5.3 on errors. None for a number that cannot be true.
+    version:     of the protocol: of the option `vers`, else of the program; empty where neither is.
+    untrue:      numbers of the other lines that cannot be true.
     """
 
     options: dict[str, str]
@@ -80,6 +83,8 @@ class NfsStatistics:
     transports: tuple[Transport, ...]
     transport_lines: int
     operations: Mapping[str, Sequence[int | None]]
+    version: str = ""
+    untrue: int = 0
 
 
 def parse_mountstats(text: str) -> list[NfsMount]:
@@ -93,7 +98,7 @@ def parse_mountstats(text: str) -> list[NfsMount]:
         if words[5:7] != ["fstype", "nfs"] and words[5:7] != ["fstype", "nfs4"]:
             continue
         if words[1:3] == ["mounted", "on"]:
-            mounts.append(NfsMount(unescape(words[0]), unescape(words[3]), body))
+            mounts.append(NfsMount(unescape(words[0]), unescape(words[3]), body, words[6]))
     if len(blocks) == 1 and text.strip() and not text.startswith("no device "):
         raise ParseError("mountstats: no line is a mount")
     return mounts
@@ -107,24 +112,38 @@ def parse_nfs_statistics(text: str) -> NfsStatistics:
     head, _, operations = text.partition("per-op statistics\n")
     lines: dict[str, str] = {}
     transports = []
+    untrue = 0
     for line in head.split("\n"):
         key, colon, rest = line.strip().partition(":")
         if key == "xprt":
-            transports.append(_transport(rest.split()))
+            protocol, *words = rest.split() or [""]
+            numbers = [counter(word) for word in words]
+            untrue += numbers.count(None) if protocol in _TRANSPORTS else 0
+            transports.append(_transport(protocol, numbers))
         elif colon:
             # The first wins: `impl_id` may bring lines of the server's own making.
             lines.setdefault(key, rest.strip())
-    version4 = _options(lines.get("nfsv4", ""))
+    version4, options = _options(lines.get("nfsv4", "")), _options(lines.get("opts", ""))
+    times = (lines.get("age", ""), version4.get("lease_time", ""), version4.get("lease_expired", ""))
+    age, lease, lease_expired = map(counter, times)
     return NfsStatistics(
-        options=_options(lines.get("opts", "")),
-        age=counter(lines.get("age", "")),
-        lease=counter(version4.get("lease_time", "")),
-        lease_expired=counter(version4.get("lease_expired", "")),
+        options=options,
+        age=age,
+        lease=lease,
+        lease_expired=lease_expired,
         transferred=tuple(counter(word) for word in lines.get("bytes", "").split()),
         transports=tuple(transport for transport in transports if transport is not None),
         transport_lines=len(transports),
         operations=_operations(operations),
+        version=options.get("vers", "") or _program_version(lines.get("RPC iostats version", "")),
+        untrue=untrue + sum(1 for word in times if word and counter(word) is None),
     )
+
+
+def _program_version(text: str) -> str:
+    # `1.1  p/v: 100003/4 (nfs)`; 100003 is the program number of NFS.
+    version = text.partition("p/v: 100003/")[2].partition(" ")[0]
+    return version if version.isdecimal() and len(version) < 3 else ""
 
 
 def _options(text: str) -> dict[str, str]:
@@ -135,12 +154,10 @@ def _options(text: str) -> dict[str, str]:
     return options
 
 
-def _transport(words: list[str]) -> Transport | None:
-    protocol, *columns = words or [""]
+def _transport(protocol: str, numbers: list[int | None]) -> Transport | None:
     if protocol not in _TRANSPORTS:
         return None
     connects, sends = _TRANSPORTS[protocol]
-    numbers = [counter(word) for word in columns]
     if len(numbers) < sends + 2:
         return None
     numbers += [None] * (sends + 8 - len(numbers))
@@ -196,4 +213,4 @@ def _row_by_row(text: str) -> Mapping[str, Sequence[int | None]]:
 
 def _is_name(word: str) -> bool:
     # Names of the kernel are upper case, so none of them is `other`.
-    return word[-1:] == ":" and word.isupper() and len(word) <= _NAME_LIMIT
+    return word[-1:] == ":" and word.isupper() and word.isprintable() and len(word) <= _NAME_LIMIT

@@ -6,6 +6,7 @@ https://docs.kernel.org/accounting/psi.html
     full avg10=0.00 avg60=0.09 avg300=0.31 total=81120044017
 
 The line `full` of cpu came with 5.13; irq (6.1) has `full` only.
+The error leaves it to the caller to say which file it was.
 """
 
 from __future__ import annotations
@@ -41,5 +42,5 @@ def parse_pressure(text: str) -> Pressure:
             totals[head.partition(" ")[0]] = counter(total.partition(" ")[0])
     pressure = Pressure(totals.get("some"), totals.get("full"))
     if not totals and text.strip():
-        raise ParseError("pressure: no line has a total")
+        raise ParseError("no line has a total")
     return pressure

@@ -51,41 +51,51 @@ class RpcNfs:
     """Calls since the module was loaded; None for what the file does not say.
 
     procedures: protocol version, name and calls.
+    untrue:     numbers that cannot be true.
     """
 
     calls: int | None
     retransmissions: int | None
     authentication_refreshes: int | None
     procedures: tuple[tuple[str, str, int], ...]
+    untrue: int = 0
 
 
 def parse_rpc_nfs(text: str) -> RpcNfs:
     """Read the client's calls. Raises ParseError. Source: `/proc/net/rpc/nfs`."""
     rpc: list[int | None] = []
     procedures: dict[tuple[str, str], int] = {}
+    untrue = 0
     known = False
     for line in text.split("\n"):
         key, *words = line.split() or [""]
         if key == "rpc":
             rpc = [counter(word) for word in words[:3]]
+            untrue += rpc.count(None)
         elif key in {"proc2", "proc3", "proc4"}:
-            _read_procedures(key[-1], words, procedures)
+            untrue += _read_procedures(key[-1], words, procedures)
         known |= key in {"net", "rpc", "proc2", "proc3", "proc4"}
     if not known and text.strip():
         raise ParseError("rpc/nfs: no line of the client's statistics")
     rpc += [None] * (3 - len(rpc))
-    return RpcNfs(rpc[0], rpc[1], rpc[2], tuple((v, name, n) for (v, name), n in procedures.items()))
+    calls = tuple((version, name, value) for (version, name), value in procedures.items())
+    return RpcNfs(rpc[0], rpc[1], rpc[2], calls, untrue)
 
 
-def _read_procedures(version: str, words: list[str], procedures: dict[tuple[str, str], int]) -> None:
+def _read_procedures(version: str, words: list[str], procedures: dict[tuple[str, str], int]) -> int:
+    """Read the calls of one version; how many numbers cannot be true."""
     columns = counter(words[0]) if words else None
     if columns is None:
-        return
+        return 0
+    untrue = 0
     names = {"2": _V2, "3": _V3}.get(version) or _v4_names(columns)
     for name, word in zip(names, words[1 : columns + 1], strict=False):
         value = counter(word)
-        if value is not None:
+        if value is None:
+            untrue += 1
+        else:
             procedures[version, name] = value
+    return untrue
 
 
 def _v4_names(columns: int) -> tuple[str, ...]:

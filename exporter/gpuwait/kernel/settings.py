@@ -6,6 +6,8 @@ https://docs.kernel.org/admin-guide/mm/transhuge.html
     always defer defer+madvise [madvise] never
     500
     performance
+
+Files of many names look like this, so the errors leave it to the caller to say which it was.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def parse_choice(text: str) -> Choice:
     words = text.split()
     chosen = [word[1:-1] for word in words if word[:1] == "[" and word[-1:] == "]" and len(word) > 2]
     if len(chosen) != 1 or len(words) > _WORDS_LIMIT or max(map(len, words)) > _WORD_LENGTH_LIMIT:
-        raise ParseError("setting: not a list of words with one in brackets")
+        raise ParseError("not a list of words with one in brackets")
     # dict keeps the order and makes each word appear once.
     every = dict.fromkeys(chosen[0] if word == f"[{chosen[0]}]" else word for word in words)
     return Choice(tuple(every), chosen[0])
@@ -49,7 +51,7 @@ def parse_number(text: str) -> int:
     word = text.strip()
     # Longer than any 64-bit number; int() itself refuses only from 4,300 digits on.
     if len(word) > 20 or not word.removeprefix("-").isdecimal():
-        raise ParseError("setting: not one number")
+        raise ParseError("not one number")
     return int(word)
 
 
@@ -60,5 +62,5 @@ def parse_word(text: str) -> str:
     """
     words = text.split()
     if len(words) != 1 or len(words[0]) > _WORD_LENGTH_LIMIT:
-        raise ParseError("setting: not one word")
+        raise ParseError("not one word")
     return words[0]

@@ -24,6 +24,12 @@ _PILE = 4
 #: Looks are few: the share that they give is this coarse.
 _COARSE = 0.1
 
+#: Answers per second of a mount that is read from in earnest: then a page that does not come is likely its.
+_READ_FROM = 10
+
+#: Seconds per request at which a local disk can be what a thread waits for all the tick.
+_HANGS = 0.5
+
 
 def _io_share(tick: Tick, pressure: Signal, blocked: float | None) -> float | None:
     """Pressure of the workload, else the looks that found a thread blocked, else the node's pressure."""
@@ -47,7 +53,33 @@ def writeback(tick: Tick, history: History, limits: Thresholds) -> Evidence:
     return weigh(Cause.WRITEBACK, share, signals, frozenset({"threads", "counter"}))
 
 
-def _missing(mount: str, nfs: NfsTick, blocked: float, history: History) -> float:
+def _stuck(tick: Tick) -> WaitClass | None:
+    """The wait that held a thread all the tick and may be for NFS: a page is not, while a local disk hangs."""
+    if tick.load is None:
+        return None
+    if tick.load.stuck(WaitClass.NFS):
+        return WaitClass.NFS
+    for disk in tick.host.disks.values():
+        if disk.queue > 0 and (disk.latency is None or disk.latency >= _HANGS):
+            return None
+    return WaitClass.PAGE if tick.load.stuck(WaitClass.PAGE) else None
+
+
+def _shut_down(tick: Tick, mount: str, history: History) -> bool:
+    """Tell whether the server of a mount that does not answer seems to have gone in order.
+
+    It answered what it had been asked, and refuses connections: nothing is in flight, and nothing is sent
+    (6.1, versions 3 and 4). Then a thread that waits all the tick must speak for the mount, which usually
+    answers, unless no mount answers anything.
+    """
+    stuck = _stuck(tick)
+    usual = history.medians(f"nfs {mount}") or 0.0
+    if stuck is WaitClass.NFS:
+        return usual > 0 or not any(other.receives for other in tick.host.nfs.values())
+    return stuck is WaitClass.PAGE and usual >= _READ_FROM
+
+
+def _missing(tick: Tick, mount: str, nfs: NfsTick, blocked: float, history: History) -> float:
     """Share of the usual answers that did not come.
 
     A request lost for ever leaves the level of those in flight too high, so an idle mount is silent without
@@ -55,9 +87,10 @@ def _missing(mount: str, nfs: NfsTick, blocked: float, history: History) -> floa
     """
     usual = history.medians(f"nfs {mount}")
     level = history.medians(f"nfs in flight {mount}") or 0.0
-    if nfs.silent:
-        used = usual is None or usual > 0 or nfs.sends > 0 or nfs.in_flight > level
-        return 1.0 if used else 0.0
+    if nfs.silent and (usual is None or usual > 0 or nfs.sends > 0 or nfs.in_flight > level):
+        return 1.0
+    if not nfs.receives:
+        return 1.0 if _shut_down(tick, mount, history) else 0.0
     # The first part of an outage: answers came, then no more; requests pile up, and threads wait as long as
     # answers miss. Without these two it is a workload that asks for less.
     if not usual or not nfs.grown or nfs.in_flight <= _PILE * max(1.0, level):
@@ -67,10 +100,10 @@ def _missing(mount: str, nfs: NfsTick, blocked: float, history: History) -> floa
 
 
 def _nfs_signals(
-    mount: str, nfs: NfsTick, blocked: float, scale: Scale, history: History
+    tick: Tick, mount: str, nfs: NfsTick, blocked: float, scale: Scale, history: History
 ) -> tuple[Signal, ...]:
     """What one mount shows. `blocked`: looks that found a thread waiting for NFS."""
-    missing = _missing(mount, nfs, blocked, history)
+    missing = _missing(tick, mount, nfs, blocked, history)
     slow = nfs.response is not None and nfs.response >= scale("response")
     source = "/proc/1/mountstats"
     return (
@@ -88,7 +121,7 @@ def nfs(tick: Tick, history: History, limits: Thresholds) -> Evidence:
     either = tick.blocked(WaitClass.NFS, WaitClass.PAGE)
     best: tuple[tuple[int, float], str, tuple[Signal, ...]] = ((-1, 0.0), "", ())
     for mount, data in tick.host.nfs.items():
-        signals = _nfs_signals(mount, data, either or 0.0, scale, history)
+        signals = _nfs_signals(tick, mount, data, either or 0.0, scale, history)
         groups = {signal.group for signal in signals if signal.fired}
         rank = (len(groups), data.busy + data.silent)
         if rank > best[0]:

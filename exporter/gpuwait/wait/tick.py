@@ -90,6 +90,21 @@ class LoadTick:
         """Share of the looks that found a thread in this wait; None where nobody looked."""
         return ratio(self.after.blocked.get(kind, 0), self.after.looks)
 
+    def stuck(self, kind: WaitClass) -> bool:
+        """Tell whether a thread was in this wait all the tick: it did not run between the snapshots.
+
+        Known by the time in the run queue, in ns, only: CPU times stand still for a thread that runs briefly.
+        """
+        old = self.before.threads
+        for tid, after in self.after.threads.items():
+            if after.wait is kind and after.queue_seconds is not None:
+                before = old.get(tid)
+                if before is after or (
+                    before is not None and before.wait is kind and before.queue_seconds == after.queue_seconds
+                ):
+                    return True
+        return False
+
     def delay(self, kind: Delay) -> float | None:
         """Share of the tick that a delayed thread lost to this class; None without delay accounting."""
         return self._delays.get(kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuwait.host import Host, is_absent, names, read_text
+from gpuwait.host import Host, directories, is_absent, names, read_text
 from gpuwait.workload.tree import Group, Labels, WorkloadTree
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ def processes_of(host: Host, group: Group | None, known: tuple[int, ...]) -> lis
     From `cgroup.procs` of the group and of the groups inside it. Raises OSError for a fault.
     """
     found = set(known)
-    directory = group and next((d for d in (group.unified, group.memory, group.cpu, group.cpuacct) if d), "")
-    below = [(directory, 0)] if directory else []
+    parts = (group, *group.others) if group else ()
+    tops = (next((d for d in (p.unified, p.memory, p.cpu, p.cpuacct) if d), "") for p in parts)
+    below = [(directory, 0) for directory in tops if directory]
     for path, depth in below:
         try:
             # A threaded group answers EOPNOTSUPP; its processes are listed further up.
@@ -52,8 +53,7 @@ def processes_of(host: Host, group: Group | None, known: tuple[int, ...]) -> lis
             continue
         found.update(int(word) for word in words if word.isascii() and word.isdigit() and word != "0")
         if depth < DEEPEST and len(found) < MOST_PROCESSES:
-            inside = host.subdirectories(path.removeprefix(f"{host.sysfs}/"))
-            below += [(f"{path}/{name}", depth + 1) for name in inside]
+            below += [(f"{path}/{name}", depth + 1) for name in directories(path)]
     return sorted(found)[:MOST_PROCESSES]
 
 

@@ -24,6 +24,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
+from gpuwait.host import label
+
 OwnerKind = Literal["pod", "container", "slurm", "service", "other"]
 
 #: systemd allows unit names of 255 characters; a label takes this many of them.
@@ -186,7 +188,7 @@ def _service(path: str) -> Owner | None:
         if part.endswith(".slice"):
             in_slice = True
         elif in_slice and part.endswith(".service"):
-            return Owner("service", workload=part[:UNIT_LENGTH])
+            return Owner("service", workload=label(part, UNIT_LENGTH))
         else:
             return None
     return None

@@ -1,18 +1,19 @@
 """The cgroups of a host that are workloads, found in cgroup v1, v2 and hybrid trees.
 
-Only directories below `<sysfs>/fs/cgroup` are ever listed.
+Only directories below `<sysfs>/fs/cgroup` are ever listed, and where there is no hierarchy
+those of the cgroup file systems that are mounted elsewhere.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuwait.host import Host
+from gpuwait.host import Host, directories, names
 from gpuwait.kernel.errors import ParseError
-from gpuwait.kernel.mountinfo import parse_mountinfo
+from gpuwait.kernel.mountinfo import Mount, parse_mountinfo
 from gpuwait.workload.identity import OTHER, Owner, owner_of_cgroup_file, owner_of_path
 
 Labels = tuple[str, str, str, str]
@@ -23,6 +24,8 @@ WALK_EVERY = 10.0
 MOST_DIRECTORIES = 20_000
 #: A pod in a cluster in a container of a systemd host is 10 levels deep.
 DEEPEST = 12
+#: Types of file systems that have no device and no server behind them.
+NEVER_HANG = frozenset({"cgroup", "cgroup2", "tmpfs", "devtmpfs", "sysfs"})
 
 TOP = "fs/cgroup"
 #: v1 controllers that are read; `unified` is the v2 hierarchy.
@@ -43,6 +46,7 @@ class Group:
     unified: its directory in the v2 hierarchy, empty where it has none.
     cpu, cpuacct, memory: its directories in the v1 hierarchies that own these controllers.
     missing: files found absent since the last whole walk, so that they are not tried at each scrape.
+    others:  further cgroups of the same workload, as of one job under two slurmd of a host.
     """
 
     owner: Owner
@@ -53,6 +57,7 @@ class Group:
     cpuacct: str = ""
     memory: str = ""
     missing: set[str] = field(default_factory=set)
+    others: list[Group] = field(default_factory=list)
 
 
 class WorkloadTree:
@@ -79,8 +84,6 @@ class WorkloadTree:
         self._insides: dict[str, list[str]] = {}
         self._owners: dict[str, Owner | None] = {}
         self._earlier_owners: dict[str, Owner | None] = {}
-        #: Directories of the last walk that have the labels of an earlier one (one job under two slurmd).
-        self.duplicates = 0
 
     @property
     def present(self) -> bool:
@@ -129,23 +132,21 @@ class WorkloadTree:
         if not self._groups:
             self._roots = find_hierarchies(self._host)
         found: dict[Labels, Group] = {}
-        self.duplicates = 0
         for root, roles in self._roots.items():
             for path, owner in self._below(root):
                 labels = owner.labels
                 group = found.get(labels)
                 if group is None:
                     group = found[labels] = Group(owner, labels, path)
-                directory = f"{self._host.sysfs}/{root}{path}"
-                if getattr(group, roles[0]):
-                    self.duplicates += 1
-                    continue
+                directory = f"{_top(self._host, root)}{path}"
+                if getattr(group, roles[0]) or (group.others and group.path != path):
+                    group = _other(group, owner, path)
                 for role in roles:
                     setattr(group, role, directory)
         if not whole:
             for labels, group in found.items():
                 earlier = self._groups.get(labels)
-                if earlier is not None:
+                if earlier is not None and earlier.path == group.path:
                     group.missing = earlier.missing
         self._groups = found
         self._ordered = tuple(sorted(found.values(), key=_order))
@@ -153,10 +154,10 @@ class WorkloadTree:
     def _below(self, root: str) -> Iterator[tuple[str, Owner]]:
         """Path and owner where the owner changes on the way down, nearest to the root first."""
         queue: deque[tuple[str, Owner | None, int]] = deque([("", None, 0)])
-        seen = 0
+        seen, top = 0, _top(self._host, root)
         while queue and seen < MOST_DIRECTORIES:
             above, outer, depth = queue.popleft()
-            for name in self._children(f"{root}{above}", outer):
+            for name in self._children(f"{top}{above}", outer):
                 seen += 1
                 path = f"{above}/{name}"
                 owner = self._owner(path)
@@ -166,16 +167,16 @@ class WorkloadTree:
                     queue.append((path, owner, depth + 1))
 
     def _children(self, directory: str, owner: Owner | None) -> list[str]:
-        names = self._insides.get(directory)
-        if names is None:
+        inside = self._insides.get(directory)
+        if inside is None:
             try:
-                names = self._host.subdirectories(directory)
+                inside = directories(directory)
             except PermissionError:
-                names = []
+                inside = []
             # New pods, containers, jobs and steps appear in other places than inside one of these.
             if owner is not None and (owner.container or owner.kind == "service"):
-                self._insides[directory] = names
-        return names
+                self._insides[directory] = inside
+        return inside
 
     def _owner(self, path: str) -> Owner | None:
         try:
@@ -186,13 +187,28 @@ class WorkloadTree:
             return owner
 
 
+def _other(group: Group, owner: Owner, path: str) -> Group:
+    """The further cgroup of the workload that has this path."""
+    for other in group.others:
+        if other.path == path:
+            return other
+    group.others.append(Group(owner, group.labels, path))
+    return group.others[-1]
+
+
 def _order(group: Group) -> tuple[int, Labels]:
     return ("pod", "slurm", "container", "service", "other").index(group.owner.kind), group.labels
 
 
-def find_hierarchies(host: Host) -> dict[str, tuple[str, ...]]:
-    """Directories below sysfs that are roots of cgroup hierarchies, with the roles of each.
+def _top(host: Host, root: str) -> str:
+    """Whole path of the root of a hierarchy: below rootfs where it begins with a slash, else below sysfs."""
+    return f"{host.rootfs.rstrip('/')}{root}" if root.startswith("/") else f"{host.sysfs}/{root}"
 
+
+def find_hierarchies(host: Host) -> dict[str, tuple[str, ...]]:
+    """Directories that are roots of cgroup hierarchies, with the roles of each.
+
+    They are below sysfs, or, beginning with a slash, below the root of the host's file system.
     A role is `unified` or a v1 controller: `{"fs/cgroup/cpu,cpuacct": ("cpu", "cpuacct")}`.
     From mountinfo of process 1, or by looking where that says nothing, as in a captured tree.
     Raises OSError.
@@ -209,27 +225,51 @@ def _mounted(host: Host) -> dict[str, str]:
     found: dict[str, str] = {}
     for process in ("1", "self"):
         try:
-            text = host.maybe_proc(f"{process}/mountinfo")
+            text = host.maybe_proc(f"{process}/mountinfo") or ""
         except PermissionError:  # hidepid shows a process its own only
             continue
         # A node with many pods has thousands of mounts; a handful of them matter.
-        lines = [line for line in (text or "").split("\n") if " - cgroup" in line]
+        lines = [line for line in text.split("\n") if " - cgroup" in line]
         try:
             mounts = parse_mountinfo("\n".join(lines))
+            found = _roles((mount, _below_sysfs(host, mount.mountpoint)) for mount in mounts)
+            if mounts and not found:
+                everything = parse_mountinfo(text)
+                found = _roles((mount, _elsewhere(mount.mountpoint, everything)) for mount in mounts)
         except ParseError:
             continue
-        for mount in mounts:
-            directory = _below_sysfs(host, mount.mountpoint)
-            if directory is None:
-                continue
-            if mount.filesystem_type == "cgroup2":
-                found["unified"] = directory
-            elif mount.filesystem_type == "cgroup":
-                found.update(dict.fromkeys(set(mount.super_options.split(",")) & set(ROLES), directory))
         if found:
             break
     # The mountinfo of a captured host may speak of trees that were not captured with it.
-    return {role: path for role, path in found.items() if host.list_sys(path)}
+    return {role: path for role, path in found.items() if names(_top(host, path))}
+
+
+def _roles(mounts: Iterable[tuple[Mount, str | None]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for mount, directory in mounts:
+        if directory is None:
+            continue
+        if mount.filesystem_type == "cgroup2":
+            found["unified"] = directory
+        elif mount.filesystem_type == "cgroup":
+            found.update(dict.fromkeys(set(mount.super_options.split(",")) & set(ROLES), directory))
+    return found
+
+
+def _elsewhere(mountpoint: str, mounts: Sequence[Mount]) -> str | None:
+    """The mount point of a hierarchy outside sysfs, as on EL 6 (`/cgroup/cpuacct`).
+
+    This is the one place where a path from mountinfo is opened. A cgroup file system never hangs,
+    but one that lies on the way to it or on top of it could: then it is left alone.
+    """
+    if not mountpoint.startswith("/") or ".." in mountpoint.split("/"):
+        return None
+    way = [m for m in mounts if f"{mountpoint}/".startswith(f"{m.mountpoint.rstrip('/')}/")]
+    local = all(
+        m.filesystem_type in NEVER_HANG or (m.mountpoint == "/" and not m.filesystem_type.startswith("nfs"))
+        for m in way
+    )
+    return mountpoint if local else None
 
 
 def _below_sysfs(host: Host, mountpoint: str) -> str | None:
@@ -243,11 +283,11 @@ def _below_sysfs(host: Host, mountpoint: str) -> str | None:
 def _seen(host: Host) -> dict[str, str]:
     if host.maybe_sys(f"{TOP}/cgroup.controllers") is not None:
         return {"unified": TOP}
-    names = host.subdirectories(TOP)
+    tops = host.subdirectories(TOP)
     found: dict[str, str] = {}
-    for name in names:
+    for name in tops:
         # The order of joined controllers differs between distributions.
         found.update(dict.fromkeys(set(name.split(",")) & set(ROLES), f"{TOP}/{name}"))
-    if not found and not any(V1_NAMES & set(name.split(",")) for name in names):
-        return {"unified": TOP} if names else {}
+    if not found and not any(V1_NAMES & set(name.split(",")) for name in tops):
+        return {"unified": TOP} if tops else {}
     return found

@@ -19,12 +19,12 @@ def run(
     *,
     as_json: bool,
     out: TextIO,
-    gpus_of: GpusOf = lambda _pid: (),
+    gpus_of: GpusOf | None = None,
     named: Callable[[Owner], Owner] = lambda owner: owner,
 ) -> int:
     """Write one line per process; return the exit status: 1 where a process has no owner.
 
-    gpus_of: uuids of the GPUs that a process holds.
+    gpus_of: uuids of the GPUs that a process holds; without it, none is asked and that is not known.
     named:   the same owner with the names that a kubelet knows for it.
     """
     tree = WorkloadTree(host, lambda: 0.0)
@@ -35,12 +35,12 @@ def run(
             status = 1
         else:
             owner = named(owner)
-        gpus = list(gpus_of(pid))
+        gpus = None if gpus_of is None else list(gpus_of(pid))
         out.write((_json(pid, owner, gpus) if as_json else _text(pid, owner, gpus)) + "\n")
     return status
 
 
-def _json(pid: int, owner: Owner | None, gpus: list[str]) -> str:
+def _json(pid: int, owner: Owner | None, gpus: list[str] | None) -> str:
     known = owner or Owner("other")
     pod = known.workload if known.kind == "pod" and known.workload != known.pod_uid else ""
     container = known.container if known.kind in {"pod", "container"} else ""
@@ -62,7 +62,7 @@ def _json(pid: int, owner: Owner | None, gpus: list[str]) -> str:
     return json.dumps({"pid": pid, **{key: text or None for key, text in texts.items()}, "gpus": gpus})
 
 
-def _text(pid: int, owner: Owner | None, gpus: list[str]) -> str:
+def _text(pid: int, owner: Owner | None, gpus: list[str] | None) -> str:
     if owner is None:
         return f"{pid}: no owner: not in a pod, container, job or service, or no such process"
     words = [
@@ -75,7 +75,7 @@ def _text(pid: int, owner: Owner | None, gpus: list[str]) -> str:
         ("task", owner.slurm_task),
         ("uid", owner.uid),
         ("qos", owner.qos),
-        ("gpus", ",".join(gpus)),
+        ("gpus", ",".join(gpus or ())),
     ):
         if text:
             words.append(f"{word} {text}")
