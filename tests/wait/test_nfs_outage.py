@@ -134,8 +134,11 @@ STUCK = replace(LOADER, wait=WaitClass.PAGE)
 OFTEN = {second: replace(LOADER, queue_seconds=1.5 + second * 0.001) for second in range(200)}
 
 
-def judged_with_threads(film, ticks):
-    """Cause of the last tick; a tick is the counters of /data, its loader, use of the GPU, and the disks."""
+def judged_with_threads(film, ticks, other=()):
+    """Cause of the last tick; a tick is the counters of /data, its loader, use of the GPU, and the disks.
+
+    other: further mounts, whose servers answer five requests a second.
+    """
     engine = Engine(Thresholds())
     before, cause = None, None
     for second, (counts, thread, use, disks) in enumerate(ticks):
@@ -146,7 +149,8 @@ def judged_with_threads(film, ticks):
             blocked={thread.wait: 4} if thread.wait else {},
             cpu_seconds=second * 0.3,
         )
-        host = Host(nfs={"/data": Nfs(**counts)}, disks=disks)
+        others = {point: Nfs(**healthy(START, second, 5)) for point in other}
+        host = Host(nfs={"/data": Nfs(**counts)} | others, disks=disks)
         after = film.shot(u=use, load=load, host=host)
         if before is not None:
             (gpu,) = engine.judge(before, after).gpus
@@ -175,14 +179,31 @@ def test_server_that_shut_down_under_readers_of_pages(film):
     assert judged_with_threads(film, stopped(lambda _: STUCK)) is Cause.NFS
 
 
+def retrying(second):
+    """A thread that tries to connect every third second, which takes it some tenths of a millisecond."""
+    return replace(LOADER, queue_seconds=1.5 + second // 3 * 0.0004)
+
+
+def test_server_that_refuses_connections(film):
+    """With version 3 the waiting threads themselves try to connect: every 3 s they run for a moment."""
+    for end in (-2, -1, None):
+        assert judged_with_threads(film, stopped(retrying)[:end]) is Cause.NFS
+
+
+def test_server_that_refuses_connections_beside_one_that_answers(film):
+    """Another mount that answers does not hide it."""
+    for end in (-2, -1, None):
+        assert judged_with_threads(film, stopped(retrying)[:end], ["/home"]) is Cause.NFS
+
+
 def test_daemon_started_after_the_server_shut_down(film):
     """No mount answers anything, and a thread waits for NFS without a pause: that needs no history."""
     assert judged_with_threads(film, [(START, LOADER, 0.05, {})] * 20) is Cause.NFS
 
 
 def test_threads_that_run_on(film):
-    """Threads found waiting for NFS at each look, which ran between, do not wait for the mount that is idle."""
-    assert judged_with_threads(film, stopped(lambda i: OFTEN[50 + i])) is Cause.UNEXPLAINED
+    """Threads that wait for NFS at each look, but ran between, are served by the mount that answers."""
+    assert judged_with_threads(film, stopped(lambda i: OFTEN[50 + i]), ["/home"]) is Cause.UNEXPLAINED
 
 
 def test_page_of_another_file_system(film):
@@ -197,6 +218,6 @@ def test_page_of_a_disk_that_hangs(film):
 
 
 def test_without_schedstat(film):
-    """CPU times in hundredths of a second do not tell whether a thread ran: without the queue it is not known."""
+    """CPU times in hundredths of a second do not tell whether a thread ran: nothing is concluded."""
     thread = replace(LOADER, queue_seconds=None)
     assert judged_with_threads(film, stopped(lambda _: thread)) is Cause.UNEXPLAINED

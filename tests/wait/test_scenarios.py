@@ -102,9 +102,9 @@ def test_length(scenario):
 def test_names():
     """The scenarios are the incidents of the design, each once."""
     assert [scenario.name for scenario in ALL] == (
-        "dataset-init after-checkpoint nfs-small-files every-30-seconds checkpoint-storm throttled-loaders "
-        "remote-numa busy-python slow-disk swapping lustre-metadata gpfs-waiters fabric-retransmits "
-        "held-notebook no-cause quiet"
+        "dataset-init after-checkpoint nfs-small-files every-30-seconds nfs-outage-v3 nfs-outage-v4 "
+        "checkpoint-storm throttled-loaders remote-numa busy-python slow-disk swapping lustre-metadata "
+        "gpfs-waiters fabric-retransmits held-notebook no-cause quiet"
     ).split()
 
 

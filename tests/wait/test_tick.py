@@ -161,3 +161,26 @@ def test_reclaim_of_either_kind():
     assert load({"reclaim_pages": 5, "refaults": 1}, {"reclaim_pages": 25, "refaults": 31}).reclaimed == 50
     assert load({"refaults": 1}, {"refaults": 31}).reclaimed == 30
     assert load({}, {}).reclaimed is None
+
+
+def test_stuck():
+    """Of the threads in one wait at both ends the one that ran least: 0 was in it all the tick."""
+    nfs, page, dirty = WaitClass.NFS, WaitClass.PAGE, WaitClass.DIRTY
+    before = {
+        1: Thread(1.0, 1.0, 2.0, wait=nfs),
+        2: Thread(1.0, 1.0, 2.0, wait=nfs),
+        3: Thread(1.0, 1.0, 2.0, wait=page),
+        4: Thread(1.0, 1.0, 2.0, wait=nfs),
+        6: Thread(1.0, 1.0, None, wait=WaitClass.LUSTRE),
+        7: Thread(1.0, 1.0, 2.0),
+    }
+    after = {
+        1: Thread(1.0, 1.5, 2.0, wait=nfs),
+        2: Thread(1.0, 1.0, 2.0, wait=nfs),
+        3: Thread(1.0, 1.25, 2.25, wait=page),
+        4: Thread(1.0, 1.0, 2.0, wait=dirty),  # another wait
+        5: Thread(1.0, 1.0, 2.0, wait=WaitClass.GPFS),  # new
+        6: Thread(1.0, 1.0, None, wait=WaitClass.LUSTRE),  # not known
+        7: Thread(1.0, 1.0, 2.0),  # no wait
+    }
+    assert load({"threads": before}, {"threads": after}, dt=2.0).stuck == {nfs: 0, page: 0.25}

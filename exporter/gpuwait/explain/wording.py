@@ -22,7 +22,7 @@ SIGNALS: Mapping[tuple[str, str], str] = {
     ("nfs", "blocked"): "looks that found a thread waiting for an NFS reply",
     ("nfs", "response"): "mean response time of the server",
     ("nfs", "busy"): "requests waiting for the server on average",
-    ("nfs", "missing"): "replies that are missing while requests are in flight",
+    ("nfs", "missing"): "replies that are missing while requests or threads wait",
     ("nfs", "lost"): "timeouts and retransmissions",
     ("lustre", "blocked"): "looks that found a thread waiting for Lustre",
     ("lustre", "busy"): "operations in progress on average",

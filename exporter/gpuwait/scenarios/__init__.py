@@ -12,6 +12,7 @@ from gpuwait.scenarios.compute import (
     THROTTLED_LOADERS,
 )
 from gpuwait.scenarios.memory import AFTER_CHECKPOINT, DATASET_INIT, SWAPPING
+from gpuwait.scenarios.recorded import NFS_OUTAGE_V3, NFS_OUTAGE_V4
 from gpuwait.scenarios.replay import replay
 from gpuwait.scenarios.scenario import Phase, Scenario
 from gpuwait.scenarios.storage import (
@@ -29,6 +30,8 @@ ALL: tuple[Scenario, ...] = (
     AFTER_CHECKPOINT,
     NFS_SMALL_FILES,
     EVERY_30_SECONDS,
+    NFS_OUTAGE_V3,
+    NFS_OUTAGE_V4,
     CHECKPOINT_STORM,
     THROTTLED_LOADERS,
     REMOTE_NUMA,

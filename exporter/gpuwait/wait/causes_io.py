@@ -27,6 +27,9 @@ _COARSE = 0.1
 #: Answers per second of a mount that is read from in earnest: then a page that does not come is likely its.
 _READ_FROM = 10
 
+#: Share of a tick that a thread runs at most while it only tries to reach the server, every 3 s.
+_RETRIES = 0.02
+
 #: Seconds per request at which a local disk can be what a thread waits for all the tick.
 _HANGS = 0.5
 
@@ -53,30 +56,24 @@ def writeback(tick: Tick, history: History, limits: Thresholds) -> Evidence:
     return weigh(Cause.WRITEBACK, share, signals, frozenset({"threads", "counter"}))
 
 
-def _stuck(tick: Tick) -> WaitClass | None:
-    """The wait that held a thread all the tick and may be for NFS: a page is not, while a local disk hangs."""
-    if tick.load is None:
-        return None
-    if tick.load.stuck(WaitClass.NFS):
-        return WaitClass.NFS
-    for disk in tick.host.disks.values():
-        if disk.queue > 0 and (disk.latency is None or disk.latency >= _HANGS):
-            return None
-    return WaitClass.PAGE if tick.load.stuck(WaitClass.PAGE) else None
-
-
 def _shut_down(tick: Tick, mount: str, history: History) -> bool:
     """Tell whether the server of a mount that does not answer seems to have gone in order.
 
-    It answered what it had been asked, and refuses connections: nothing is in flight, and nothing is sent
-    (6.1, versions 3 and 4). Then a thread that waits all the tick must speak for the mount, which usually
-    answers, unless no mount answers anything.
+    It answered what it had been asked and refuses connections, so that nothing is in flight and nothing is
+    sent (seen with 3 and 4.2 on 6.1). Then a thread that waits all the tick must speak for the mount. That
+    must usually answer, unless no mount answers anything.
     """
-    stuck = _stuck(tick)
+    stuck = tick.load.stuck if tick.load else {}
     usual = history.medians(f"nfs {mount}") or 0.0
-    if stuck is WaitClass.NFS:
-        return usual > 0 or not any(other.receives for other in tick.host.nfs.values())
-    return stuck is WaitClass.PAGE and usual >= _READ_FROM
+    quiet = not any(other.receives for other in tick.host.nfs.values())
+    most = _RETRIES if quiet or Cause.NFS in history.active else 0.0
+    if stuck.get(WaitClass.NFS, 1.0) <= most:
+        return quiet or usual > 0
+    if stuck.get(WaitClass.PAGE, 1.0) > 0 or usual < _READ_FROM:
+        return False
+    # A page may also be on a local disk that hangs.
+    disks = tick.host.disks.values()
+    return not any(one.queue > 0 and (one.latency is None or one.latency >= _HANGS) for one in disks)
 
 
 def _missing(tick: Tick, mount: str, nfs: NfsTick, blocked: float, history: History) -> float:
@@ -100,9 +97,10 @@ def _missing(tick: Tick, mount: str, nfs: NfsTick, blocked: float, history: Hist
 
 
 def _nfs_signals(
-    tick: Tick, mount: str, nfs: NfsTick, blocked: float, scale: Scale, history: History
+    tick: Tick, mount: str, blocked: float, scale: Scale, history: History
 ) -> tuple[Signal, ...]:
     """What one mount shows. `blocked`: looks that found a thread waiting for NFS."""
+    nfs = tick.host.nfs[mount]
     missing = _missing(tick, mount, nfs, blocked, history)
     slow = nfs.response is not None and nfs.response >= scale("response")
     source = "/proc/1/mountstats"
@@ -121,7 +119,7 @@ def nfs(tick: Tick, history: History, limits: Thresholds) -> Evidence:
     either = tick.blocked(WaitClass.NFS, WaitClass.PAGE)
     best: tuple[tuple[int, float], str, tuple[Signal, ...]] = ((-1, 0.0), "", ())
     for mount, data in tick.host.nfs.items():
-        signals = _nfs_signals(tick, mount, data, either or 0.0, scale, history)
+        signals = _nfs_signals(tick, mount, either or 0.0, scale, history)
         groups = {signal.group for signal in signals if signal.fired}
         rank = (len(groups), data.busy + data.silent)
         if rank > best[0]:

@@ -90,20 +90,23 @@ class LoadTick:
         """Share of the looks that found a thread in this wait; None where nobody looked."""
         return ratio(self.after.blocked.get(kind, 0), self.after.looks)
 
-    def stuck(self, kind: WaitClass) -> bool:
-        """Tell whether a thread was in this wait all the tick: it did not run between the snapshots.
+    @cached_property
+    def stuck(self) -> Mapping[WaitClass, float]:
+        """Waits that had a thread at both ends, and the share of the tick that the idlest one ran or queued.
 
-        Known by the time in the run queue, in ns, only: CPU times stand still for a thread that runs briefly.
+        0 is a thread that was in its wait all the tick. Known by the time in the run queue, in ns, only: CPU
+        times stand still for a thread that runs briefly.
         """
-        old = self.before.threads
+        old, found = self.before.threads, dict[WaitClass, float]()
         for tid, after in self.after.threads.items():
-            if after.wait is kind and after.queue_seconds is not None:
-                before = old.get(tid)
-                if before is after or (
-                    before is not None and before.wait is kind and before.queue_seconds == after.queue_seconds
-                ):
-                    return True
-        return False
+            kind, before = after.wait, old.get(tid)
+            if kind is None or before is None or before.wait is not kind:
+                continue
+            queued = rise(before.queue_seconds, after.queue_seconds)
+            ran = rise(before.user_seconds + before.system_seconds, after.user_seconds + after.system_seconds)
+            if queued is not None and ran is not None:
+                found[kind] = min(found.get(kind, 1.0), (queued + ran) / self.dt)
+        return found
 
     def delay(self, kind: Delay) -> float | None:
         """Share of the tick that a delayed thread lost to this class; None without delay accounting."""
