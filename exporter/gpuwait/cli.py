@@ -133,18 +133,18 @@ def _demo(_: Config, parsed: argparse.Namespace) -> int:
     from gpuwait import demo, demo_live, explain  # noqa: PLC0415 - the other commands need none of it
 
     try:
+        if parsed.serve:
+            if parsed.name is None or parsed.all:
+                raise ConfigError("demo: --serve needs the NAME of one incident")
+            return demo_live.serve(parsed.name, parsed.address, float(parsed.speed))
         if parsed.all:
             return demo.run_all(sys.stdout)
         if parsed.name is None:
             demo.list_scenarios(sys.stdout)
             return 0
-        if parsed.serve:
-            return demo_live.serve(parsed.name, parsed.address, float(parsed.speed))
         return demo.run(parsed.name, sys.stdout, color=explain.wants_color(sys.stdout, os.environ))
     except (demo.UnknownScenarioError, ValueError) as error:
         raise ConfigError(f"demo: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"demo: --web.listen-address: {error.strerror}") from error
 
 
 def _whois(config: Config, parsed: argparse.Namespace) -> int:

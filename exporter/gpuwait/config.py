@@ -123,6 +123,12 @@ class Config:
         "/usr/lpp/mmfs/bin/mmpmon",
         metavar="FILE",
     )
+    gpfs_mmdiag: str = _option(
+        "collector.gpfs.mmdiag",
+        "the mmdiag program, asked for waiters where the collector gpfs is on",
+        "/usr/lpp/mmfs/bin/mmdiag",
+        metavar="FILE",
+    )
     collector_timeout: float = _option(
         "collector.timeout",
         "seconds one collector may take in a scrape",
@@ -194,6 +200,7 @@ class Config:
             ),
             cgroups=self._filter("cgroup.path", self.cgroup_path_include, self.cgroup_path_exclude),
             gpfs_mmpmon=self.gpfs_mmpmon,
+            gpfs_mmdiag=self.gpfs_mmdiag if any(c.name == "gpfs" for c in self.collectors) else "",
         )
 
     @staticmethod

@@ -142,7 +142,7 @@ def pages(parts: Parts, config: Config) -> Pages:
         parts.recent,
         parts.live.history,
         lambda: parts.gatherer.gather(None, 1.0),
-        reasons=lambda: parts.live.reasons,
+        reasons=lambda: {**parts.live.reasons, **({"sampler": s} if (s := parts.sampler.stuck) else {})},
         sleeps=lambda tids: sleeps(parts.sources.host, tids),
         metrics_path=config.web_telemetry_path,
     )
@@ -217,9 +217,13 @@ def once(config: Config) -> bytes:
 def observe(config: Config, seconds: float) -> Report:
     """The report of an own sampler after so many seconds; raises ConfigError."""
     parts = build(config)
+    if parts.sources.gpu is not None:
+        parts.sources.gpu.start()
+        # What is judged begins with the first reading, not with the start of the reader.
+        parts.sources.gpu.wait_first(FIRST_READING)
     parts.start()
     try:
-        time.sleep(seconds)
+        time.sleep(seconds + 0.5)
         return pages(parts, config).report()
     finally:
         parts.stop()

@@ -164,13 +164,16 @@ def _host(snapshot: Snapshot) -> Iterator[Sample]:
 def serve(name: str, address: str = ADDRESS, speed: float = 1.0) -> int:
     """Serve a scenario until SIGTERM or SIGINT; 0.
 
-    Raises UnknownScenarioError; OSError where the address cannot be had; ValueError for one that is none,
-    or for a speed out of range.
+    Raises UnknownScenarioError; ValueError for an address that is none or cannot be had, or for a speed out
+    of range.
     """
     if not 0 < speed <= FASTEST:
         raise ValueError(f"a speed must be above 0 and at most {FASTEST:.0f}")
     scenario = find(name)
-    sockets = open_sockets([address])
+    try:
+        sockets = open_sockets([address])
+    except OSError as error:
+        raise ValueError(f"--web.listen-address: {error.strerror}") from error
     stop = threading.Event()
     player = Player(scenario, speed, stop.wait)
     collectors = (collector(player), LEDGER)

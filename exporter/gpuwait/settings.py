@@ -14,9 +14,9 @@ found out at three in the morning.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpuwait.thresholds import DEFAULTS, Threshold
 
@@ -50,8 +50,16 @@ def parse(text: str, name: str) -> Settings:
     """Settings from the text of the file `name`. Raises SettingsError."""
     import yaml  # noqa: PLC0415 - 3 MiB that only those pay who have such a file
 
+    class Loader(yaml.SafeLoader):
+        """Refuses what YAML lets pass: the same key twice."""
+
+    Loader.add_constructor("tag:yaml.org,2002:map", _unique)
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
+    except SettingsError as error:
+        raise SettingsError(f"{name}: {error}") from error
+    except (RecursionError, OverflowError, ValueError) as error:
+        raise SettingsError(f"{name}: {type(error).__name__}: this is no configuration") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
@@ -65,6 +73,18 @@ def parse(text: str, name: str) -> Settings:
         price=_price(prices["default"], f"{name}: prices.default") if "default" in prices else None,
         prices={model: _price(value, f"{name}: prices.models.{model}") for model, value in models.items()},
     )
+
+
+def _unique(loader: Any, node: Any) -> dict[object, object]:
+    found: dict[object, object] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str):
+            raise SettingsError(f"line {key_node.start_mark.line + 1}: {key!r} must be a text")
+        if key in found:
+            raise SettingsError(f"line {key_node.start_mark.line + 1}: the key {key!r} stands here twice")
+        found[key] = loader.construct_object(value_node, deep=True)
+    return found
 
 
 def _mapping(data: object, where: str, allowed: Iterable[str] | None = None) -> dict[str, object]:
@@ -95,12 +115,12 @@ def _within(value: object, threshold: Threshold, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SettingsError(f"{where}: {right}, not {value!r}")
     if not threshold.low <= value <= threshold.high:
-        raise SettingsError(f"{where}: {right}, not {value:g}")
+        raise SettingsError(f"{where}: {right}, not {str(value)[:20]}")
     return float(value)
 
 
 def _price(value: object, where: str) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or not 0 <= float(value) <= DEAREST:  # type: ignore[arg-type]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= DEAREST:  # type: ignore[operator]
         raise SettingsError(f"{where}: must be a price per GPU and hour, a number from 0 to {DEAREST:g}")
     return float(value)  # type: ignore[arg-type]

@@ -40,6 +40,7 @@ class CollectorOptions:
     cgroups: Filter = Filter()
     nfs_mounts: Filter = Filter()
     gpfs_mmpmon: str = "/usr/lpp/mmfs/bin/mmpmon"
+    gpfs_mmdiag: str = ""  # empty: GPFS's waiters are not asked for
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from gpuwait import programs
 from gpuwait.collectors import gpfs
 from gpuwait.gather import call
 from gpuwait.host import Host
@@ -50,7 +51,7 @@ def test_a_program_that_hangs_is_killed(tmp_path, monkeypatch):
     assert time.monotonic() - begin < 2
     assert not outcome.success
     assert "no answer" in outcome.detail
-    assert sources.kept(gpfs.Running).child is None
+    assert sources.kept(programs.Running).child is None
 
 
 def test_a_child_that_does_not_die_is_not_joined_by_another():
@@ -62,10 +63,10 @@ def test_a_child_that_does_not_die_is_not_joined_by_another():
         def poll(self):
             return None
 
-    running = gpfs.Running()
+    running = programs.Running()
     running.child = Stuck()
     with pytest.raises(TimeoutError, match="does not end"):
-        gpfs.ask("/nonexistent", running)
+        programs.ask(["/nonexistent"], b"", running, 1.0)
 
 
 @pytest.mark.parametrize(("body", "word"), [("exit 3", "exit status 3"), ("echo nonsense", "_fs_io_s_")])

@@ -24,6 +24,7 @@ class Sampler:
     lag_seconds: float = 0.0
     cpu_seconds: float = 0.0
     threads_skipped: int = 0
+    stuck: str = ""
     dropped: dict = field(default_factory=dict)
     prices: dict = field(default_factory=dict)
 
@@ -116,3 +117,24 @@ def test_budget_holds_the_largest_node(tree, sampler):
     sampler.ledger.see(*((i, f"GPU-{i}") for i in range(16 + 64)))
     samples, _ = tree.run(COLLECTOR, Sources(sampler))
     assert len(samples) <= COLLECTOR.budget
+
+
+def test_a_stuck_sampler_is_a_fault_that_says_where(tree, sampler):
+    """The sums stay, and the collector fails, so that no one takes them for current."""
+    sampler.stuck = "sampler stuck for 12 s in /proc/1/mountstats"
+    samples, outcome = tree.run(COLLECTOR, Sources(sampler))
+    assert "/proc/1/mountstats" in str(outcome)
+    assert samples["gpu_time_seconds_total", "0", "GPU-a", "busy"] == 0.75
+
+
+def test_a_pid_never_becomes_a_label(tree, sampler):
+    """Processes without a cgroup are one series, the worst covered of them."""
+    loads = {
+        ("other", "", "process 41", ""): Workload(covered=1.0),
+        ("other", "", "process 42", ""): Workload(covered=0.5),
+        ("slurm", "", "7", "0"): Workload(covered=0.75),
+    }
+    sampler.snapshot = Snapshot(1.0, Host(), (), loads)
+    samples, _ = tree.run(COLLECTOR, Sources(sampler))
+    found = {key[1:]: value for key, value in samples.items() if key[0] == "delay_accounting_coverage_ratio"}
+    assert found == {("other", "", "", ""): 0.5, ("slurm", "", "7", "0"): 0.75}

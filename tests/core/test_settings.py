@@ -76,6 +76,13 @@ def test_an_empty_file_changes_nothing(text):
         ("prices: {models: {A100: .inf}}", "f: prices.models.A100: must be a price"),
         ("a: [", "f line 1: "),
         ("- 1", "f: must be a mapping"),
+        ("prices: {default: 1}\nprices: {default: 2}", "f: line 2: the key 'prices' stands here twice"),
+        ("prices: {models: {1: 2}}", "f: line 1: 1 must be a text"),
+        (
+            "thresholds: {nfs: {response: " + "9" * 400 + "}}",
+            "f: thresholds.nfs.response: must be a number of",
+        ),
+        ("[" * 3000, "f: RecursionError"),
     ],
 )
 def test_what_is_wrong_is_named(text, said):

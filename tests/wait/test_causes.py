@@ -148,12 +148,12 @@ PAIRS = {
     ),
     "host_cpu: thread, group": (
         Cause.HOST_CPU,
-        lambda c: threads(c, (0.88, 0.0201, 0, 0)),
+        lambda c: threads(c.load({"cpu_seconds": 4.0}, cpu_seconds=4.2), (0.88, 0.0201, 0, 0)),
         lambda c: c.load({"cpu_seconds": 4.0}, cpu_seconds=4.9001),
     ),
     "host_kernel: thread, group": (
         Cause.HOST_KERNEL,
-        lambda c: threads(c, (0.1, 0.8001, 0, 0)),
+        lambda c: threads(c.load({"cpu_seconds": 4.0}, cpu_seconds=4.2), (0.1, 0.8001, 0, 0)),
         lambda c: c.load({"cpu_seconds": 4.0}, cpu_seconds=4.9001),
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 
 from gpuwait.collector import Collector, NoData, Reason
@@ -122,6 +123,8 @@ def collect(sources: Sources) -> Iterator[Sample]:
     for (cause, signal), value in state.limits.items():
         yield THRESHOLD, (cause, signal), value
     yield from _sampler(state)
+    if state.stuck:
+        raise OSError(errno.EIO, state.stuck)
     if state.verdict is None:
         raise NoData(Reason.STARTING, "the sampler has not taken two snapshots yet")
 

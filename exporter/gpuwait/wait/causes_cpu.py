@@ -69,14 +69,16 @@ def _busiest(tick: Tick, *, system: bool) -> ThreadTick | None:
 
 
 def _full_core(tick: Tick, cause: Cause, history: History, limits: Thresholds) -> Evidence:
-    """One thread has a whole CPU; the cgroup's own counter must agree."""
+    """One thread has a whole CPU; the cgroup's own counter must agree, where the workload has a cgroup."""
     scale = Scale(cause, history, limits)
     thread = _busiest(tick, system=cause is Cause.HOST_KERNEL)
     known = tick.load is not None and bool(tick.load.after.threads)
     value = min(1.0, thread.user + thread.system) if thread else (0.0 if known else None)
+    own = tick.load is not None and tick.load.cpu is not None
+    source = "cgroup cpu.stat usage_usec" if own else f"{_STAT}, summed over the process tree"
     signals = (
         scale.signal("thread", value, f"{_STAT} utime, stime", "threads"),
-        scale.signal("group", tick.load.cpu if tick.load else None, "cgroup cpu.stat usage_usec", "counter"),
+        scale.signal("group", tick.load.cpu_known if tick.load else None, source, "counter"),
     )
     return weigh(cause, value, signals, detail=thread.name if thread else "")
 

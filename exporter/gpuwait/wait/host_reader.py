@@ -22,6 +22,7 @@ from gpuwait.wait.fabric import Fabric
 from gpuwait.wait.kept import Kept
 from gpuwait.wait.mounts import Mounts
 from gpuwait.wait.snapshot import Disk, Host, Pressure
+from gpuwait.wait.waiters import Waiters
 
 T = TypeVar("T")
 
@@ -61,6 +62,9 @@ class HostReader:
         self._cpus = 1
         self._page = resource.getpagesize()
         self.reasons: dict[str, str] = {}
+        self._gpfs = False
+        mmdiag = sources.options.gpfs_mmdiag
+        self._waiters = Waiters(mmdiag, sources.clock) if mmdiag else None
 
     def read(self) -> Host:
         """Everything of now. A source that is absent or unreadable is left out."""
@@ -88,12 +92,23 @@ class HostReader:
             fabric=self._fabric.read(now),
             lustre_seconds=seconds,
             lustre_operations=operations,
+            gpfs_waiter_seconds=self._gpfs_waiter(),
             cpus=self._cpus,
         )
 
     def stop(self) -> None:
-        """End the thread that reads mountstats."""
+        """End the threads that read mountstats and ask for waiters."""
         self._mounts.stop()
+        if self._waiters is not None:
+            self._waiters.stop()
+
+    def _gpfs_waiter(self) -> float | None:
+        if self._waiters is None:
+            self._say("gpfs", "GPFS's waiters are asked for with --collector.gpfs" if self._gpfs else "")
+            return None
+        age = self._waiters.age()
+        self._say("gpfs", self._waiters.reason)
+        return age
 
     def _try(self, name: str, read: Callable[[], T], absent: T) -> T:
         try:
@@ -179,6 +194,8 @@ class HostReader:
         online = self._try("cpus", lambda: self._host.maybe_sys("devices/system/cpu/online"), None)
         self._cpus = len(parse_cpulist(online or "")) or 1
         self._lustre = self._try("lustre", self._find_lustre, [])
+        filesystems = self._try("filesystems", lambda: self._host.maybe_proc("filesystems"), None)
+        self._gpfs = "gpfs" in (filesystems or "").split()
 
     def _read_settings(self) -> dict[str, str]:
         found = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuwait.thresholds import Thresholds
@@ -23,6 +23,7 @@ class Live:
                would be 20 MiB for eight GPUs. From another thread use `history()`.
     reasons:   by source, why it is not there, for people.
     heartbeat: monotonic seconds of the last sign of life.
+    overdue:   seconds by which a tick is overdue now; `watch` says where the sampler hangs. Both are its own.
     """
 
     ledger: Ledger
@@ -31,13 +32,25 @@ class Live:
     verdict: Verdict | None = None
     snapshot: Snapshot | None = None
     ticks: int = 0
-    lag_seconds: float = 0.0
+    last_lag: float = 0.0
     cpu_seconds: float = 0.0
     threads_skipped: int = 0
     dropped: Mapping[Delay, int] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     heartbeat: float | None = None
     recent: deque[Verdict] = field(default_factory=lambda: deque(maxlen=RECENT))
+    overdue: Callable[[], float] = float
+    watch: Callable[[], str] = str
+
+    @property
+    def lag_seconds(self) -> float:
+        """Seconds by which the last tick came late, or by which the next one is overdue."""
+        return max(self.last_lag, self.overdue())
+
+    @property
+    def stuck(self) -> str:
+        """Where the sampler hangs, empty while it lives."""
+        return self.watch()
 
     def add(self, verdict: Verdict) -> None:
         """Take in the verdict of a tick."""

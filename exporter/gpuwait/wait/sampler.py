@@ -24,7 +24,7 @@ T = TypeVar("T")
 #: Looks at threads within a tick while a GPU waits, the one at its end included.
 LOOKS = 4
 #: Periods without a sign of life after which the sampler counts as stuck.
-STUCK_AFTER = 10
+STUCK_AFTER = 5
 
 
 class Sampler:
@@ -64,6 +64,8 @@ class Sampler:
     def start(self) -> None:
         """Start the thread, where there are GPUs to watch; returns at once."""
         if self._thread is None and self._needed:
+            self._state.watch = lambda: self.stuck
+            self._state.overdue = lambda: max(0.0, self._silent() - self._period)
             self._thread = threading.Thread(target=self.run, name="sampler", daemon=True)
             self._thread.start()
 
@@ -79,13 +81,14 @@ class Sampler:
     @property
     def stuck(self) -> str:
         """Where the sampler hangs, empty while it lives; from any thread."""
-        heartbeat = self._state.heartbeat
-        if heartbeat is None:
-            return ""
-        silent = self._clock() - heartbeat
+        silent = self._silent()
         if silent <= STUCK_AFTER * self._period:
             return ""
         return f"sampler stuck for {silent:.0f} s in {self._observer.at or 'its own code'}"
+
+    def _silent(self) -> float:
+        heartbeat = self._state.heartbeat
+        return 0.0 if heartbeat is None else self._clock() - heartbeat
 
     def run(self) -> None:
         """Tick until stopped."""
@@ -117,7 +120,7 @@ class Sampler:
         self._starved = self._below_line(after)
         state.snapshot = after
         state.ticks += 1
-        state.lag_seconds = late
+        state.last_lag = late
         state.cpu_seconds = time.thread_time()
         state.threads_skipped += self._observer.skipped
         state.reasons = self._observer.reasons
