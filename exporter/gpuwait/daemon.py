@@ -217,11 +217,12 @@ def once(config: Config) -> bytes:
 def observe(config: Config, seconds: float) -> Report:
     """The report of an own sampler after so many seconds; raises ConfigError."""
     parts = build(config)
-    if parts.sources.gpu is not None:
-        parts.sources.gpu.start()
+    reader = parts.sources.gpu
+    if reader is not None:
         # What is judged begins with the first reading, not with the start of the reader.
-        parts.sources.gpu.wait_first(FIRST_READING)
-    parts.start()
+        reader.start()
+        reader.wait_first(FIRST_READING)
+    parts.sampler.start()
     try:
         time.sleep(seconds + 0.5)
         return pages(parts, config).report()
