@@ -109,7 +109,8 @@ def _swap(facts: Facts) -> Iterator[Finding]:
     if total is not None and free is not None and total > free:
         yield Finding(
             f"{(total - free) / 2**20:.0f} MiB of swap are in use",
-            "a loader that touches swapped pages waits for the disk page by page",
+            "a loader that touches swapped pages waits for the disk page by page; bring them back only where "
+            "`free -h` shows more available memory than swap in use, else programs are killed",
             "swapoff -a",
         )
 
@@ -156,7 +157,8 @@ def _roce(facts: Facts) -> Iterator[Finding]:
         if mtu < ROCE_FRAME:
             yield Finding(
                 f"the MTU of {labels['netdev']} (RDMA device {labels['device']}) is {mtu:.0f}",
-                "RDMA packets are smaller than 4096 bytes: more of them, lower bandwidth",
+                "RDMA packets are smaller than 4096 bytes: more of them, lower bandwidth. The switch and all "
+                "peers must take the same MTU first, else large transfers stop",
                 f"ip link set {shlex.quote(labels['netdev'])} mtu 9000",
             )
 

@@ -1,11 +1,13 @@
 """What is said of the verdicts of the last seconds."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwait.explain import build
+from gpuwait.explain import build, markdown
 from gpuwait.explain.text import text
-from gpuwait.wait.snapshot import Gpu, Host, Snapshot, Thread, WaitClass, Workload
+from gpuwait.thresholds import DEFAULTS
+from gpuwait.wait.snapshot import Gpu, Host, Pressure, Snapshot, Thread, WaitClass, Workload
 from gpuwait.wait.verdict import Cause, Evidence, GpuVerdict, Signal, State, Verdict
 
 
@@ -87,7 +89,7 @@ def test_workloads_that_differ_are_rows_of_their_own():
         ("idle", (1,)),
         ("free", (0,)),
     ]
-    assert report.explanations[2].fix_now[1].command == "kubectl -n a delete pod p"
+    assert [a.command for a in report.explanations[2].fix_now] == ["kubectl -n a delete pod p"]
     assert report.summary == (
         "GPU 2 waited 80 % of the last 1 s: nothing on this host explains it; "
         "GPU 3 without a reading; GPU 1 held but idle."
@@ -126,6 +128,47 @@ def test_unexplained_shows_where_the_threads_are():
     assert "Fix now" not in told
 
 
+def test_another_cause_of_a_tenth_is_told(make):
+    """Where one cause does not have all of the waiting, its split is told."""
+    verdicts, snapshot, _ = make
+    ticks = [
+        *verdicts(cause=Cause.HOST_CPU, n=39),
+        *verdicts(cause=Cause.UNEXPLAINED, n=6),
+        *verdicts(cause=Cause.CPU_CONTENTION, n=5),
+    ]
+    report = build(ticks, snapshot(160.0))
+    split = "of the waiting: host code (CPU) 78 %, unexplained 12 %, CPU contention 10 %"
+    assert split in text(report)
+    assert split[1:] in markdown(report)
+
+
+def test_a_little_of_another_cause_is_not_told(make):
+    """Below a tenth of the waiting no other cause is named; one above it leaves the rest as others."""
+    verdicts, snapshot, _ = make
+    little = [*verdicts(cause=Cause.HOST_CPU, n=46), *verdicts(cause=Cause.UNEXPLAINED, n=4)]
+    assert "of the waiting" not in text(build(little, snapshot(160.0)))
+    some = [*little, *verdicts(cause=Cause.DISK, n=10)]
+    told = "of the waiting: host code (CPU) 77 %, local disk 17 %, others 6.7 %"
+    assert told in text(build(some, snapshot(160.0)))
+
+
+def rows(*waits, key=()):
+    """Report on GPUs that wait for these shares, of one cause, for ten seconds."""
+    gpus = tuple(
+        GpuVerdict(i, f"u{i}", {State.BUSY: 1 - w, State.WAITING: w}, Cause.UNEXPLAINED, 1 - w, (), key)
+        for i, w in enumerate(waits)
+    )
+    ticks = [Verdict(float(at), 1.0, gpus) for at in range(1, 11)]
+    return [row.gpus for row in build(ticks, Snapshot(10.0, Host())).explanations]
+
+
+def test_unknown_workloads_that_differ_are_not_merged():
+    """GPUs whose workloads are not seen are one row only where they waited about as long."""
+    assert rows(0.9, 0.2, 0.85) == [(0, 2), (1,)]
+    assert rows(0.9, 0.82, 0.74) == [(0, 1), (2,)]
+    assert rows(0.9, 0.2, key=(("slurm", "", "9", ""),)) == [(0, 1)]
+
+
 def test_what_is_unavailable_is_told_with_its_remedy(make):
     """Delay accounting off, no pressure, hidden wait channels: each with the line that brings it."""
     verdicts, snapshot, _ = make
@@ -133,6 +176,57 @@ def test_what_is_unavailable_is_told_with_its_remedy(make):
     found = build(verdicts(), snapshot(160.0), reasons=reasons).unavailable
     assert [item.enable.split(" ")[0] for item in found] == ["sysctl", "boot", "run", "for"]
     assert found[0].reason == "kernel.task_delayacct is 0"
+
+
+@pytest.mark.parametrize(
+    ("source", "signals", "enable"),
+    [
+        ("vmstat", "compaction stalls", "run gpuwait as root, with the host's /proc"),
+        ("diskstats", "disk latency", "run gpuwait as root, with the host's /proc"),
+        ("nfs", "nfs missing", "run gpuwait as root or with CAP_DAC_READ_SEARCH"),
+        ("lustre", "lustre busy", "run gpuwait as root: /sys/kernel/debug"),
+        ("gpfs", "gpfs waiter", "run gpuwait as root with --collector.gpfs"),
+        ("buddyinfo", "free blocks for huge pages (told with compaction)", "run gpuwait as root"),
+        ("settings", "settings of huge pages and NUMA balancing", "run gpuwait as root"),
+        ("cpus", "number of CPUs", "run gpuwait as root"),
+        ("cgroup", "cpu_throttling periods", "run gpuwait with the host's /sys/fs/cgroup"),
+        ("threads", "nfs blocked", "run gpuwait as root, with the host's /proc"),
+        ("processes", "which workload holds which GPU", "run gpuwait as root"),
+        ("workloads", "the workload's own signals", "gpuwait serve --log.level=debug"),
+        ("host", "every signal of the node", "gpuwait serve --log.level=debug"),
+        ("gpus", "every GPU", "see gpuwait check"),
+        ("fabric", "fabric errors", "run gpuwait as root"),
+        ("some\x1bthing", "what some\ufffdthing tells", "gpuwait serve --log.level=debug"),
+    ],
+)
+def test_every_source_that_fails_is_told(make, source, signals, enable):
+    """Whatever source has a reason, the signals that it feeds are told, and what brings them."""
+    _, snapshot, _ = make
+    calm = snapshot(160.0, pressure={"cpu": Pressure(1.0)}, settings={})
+    assert build([], calm).unavailable == ()
+    (found,) = build([], calm, reasons={source: "it\x1b failed"}).unavailable
+    assert signals in found.signals
+    assert found.reason == "it\ufffd failed"
+    assert found.enable.startswith(enable)
+
+
+def test_signals_of_lost_sources_exist(make):
+    """A signal that is told as lost goes by the name of its threshold, unless it is words."""
+    _, snapshot, _ = make
+    every = dict.fromkeys(
+        "taskstats wchan pressure vmstat diskstats nfs lustre gpfs fabric cgroup threads cpus".split(), "x"
+    )
+    names = {f"{cause} {signal}" for cause, signal in DEFAULTS}
+    told = {s for item in build([], snapshot(1.0), reasons=every).unavailable for s in item.signals}
+    assert told - names == {"pressure of the workload", "number of CPUs"}
+
+
+def test_pressure_that_fails_has_its_reason(make):
+    """The reason of the sampler is told where there is one."""
+    _, snapshot, _ = make
+    calm = snapshot(160.0, settings={})
+    (found,) = build([], calm, reasons={"pressure": "EOPNOTSUPP"}).unavailable
+    assert (found.reason, found.enable) == ("EOPNOTSUPP", "boot with psi=1 on the kernel command line")
 
 
 def test_partial_coverage_is_told(make):
@@ -169,6 +263,23 @@ def test_a_name_with_blanks_is_quoted():
     tick = GpuVerdict(0, "u", {State.WAITING: 1.0}, Cause.NFS, 0.0, (found,), ())
     report = build([Verdict(1.0, 1.0, (tick,))], Snapshot(1.0, Host()))
     assert report.explanations[0].fix_now[0].command == "nfsiostat 5 3 '/my data'"
+
+
+def test_thresholds_in_force_stand_in_the_advice():
+    """A number to reach is the threshold that the cause was held against, else the usual one."""
+    slow = Signal("response", 0.5, 0.2, "seconds", "x", True, "counter")
+
+    def number(cause, *signals):
+        found = Evidence(cause, 0.9, True, signals)
+        tick = GpuVerdict(0, "u", {State.WAITING: 1.0}, cause, 0.0, (found,), ())
+        return build([Verdict(1.0, 1.0, (tick,))], Snapshot(1.0, Host())).explanations[0].verify.number
+
+    assert "fall below 200 ms, towards 1 ms" in number(Cause.NFS, slow)
+    assert "fall below 50 ms, towards 1 ms" in number(Cause.NFS)
+    assert "fall below 2 ms (flash: 0.1 ms) and the queue below 4" in number(Cause.DISK)
+    assert "below 2/s, on a healthy node 0" in number(Cause.COMPACTION)
+    assert "below 25 % of all periods" in number(Cause.CPU_THROTTLING)
+    assert "stay at 90 % of a core" in number(Cause.HOST_CPU)
 
 
 def test_advice_fits_the_kind_of_workload(make):

@@ -12,6 +12,7 @@ from gpuwait.explain import Report, as_json, ask, parse_duration
 def server(body, status=200, delay=0.0):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
+            self.server.paths.append(self.path)
             time.sleep(delay)
             self.send_response(status)
             self.end_headers()
@@ -21,6 +22,7 @@ def server(body, status=200, delay=0.0):
             pass
 
     found = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    found.paths = []
     threading.Thread(target=found.serve_forever, daemon=True).start()
     return found, f"http://127.0.0.1:{found.server_port}/api/v1/verdict"
 
@@ -53,10 +55,42 @@ def test_nobody_answers():
     assert ask(url) is None
 
 
-@pytest.mark.parametrize("url", ["", "ftp://x/", "127.0.0.1:9410", "http://"])
+@pytest.mark.parametrize("rest", ["", "/"])
+def test_the_path_may_be_left_out(rest):
+    """Host and port are enough."""
+    report = Report(60.0, "All is well.")
+    running, url = server(as_json(report).encode())
+    assert ask(url.removesuffix("/api/v1/verdict") + rest) == report
+    assert running.paths == ["/api/v1/verdict"]
+    running.shutdown()
+    running.server_close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://x/",
+        "https://x/",
+        "127.0.0.1:9410",
+        "http://",
+        "http://:9410/",
+        "http://x:99999/",
+        "http://x:0/",
+        "http://x:port/",
+        "http://x:-1",
+        "http://[::1",
+        "http://a b/",
+        "http://a\x01b/",
+        "http://..:80/",
+        "http://" + "a" * 70 + "/",
+        "http://x/a b",
+        "http://x/\u00e9",
+    ],
+)
 def test_no_address(url):
-    """What is no http URL is refused."""
-    with pytest.raises(ValueError, match="is no address such as http"):
+    """What is no http URL with a host and a port is refused, in one line that names the option."""
+    with pytest.raises(ValueError, match=r"^--url: .* is no address such as http[^\n]*$"):
         ask(url)
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuwait.explain import Report, as_json, build, from_json, markdown, text, wants_color
 from gpuwait.explain.markdown import escape
-from gpuwait.explain.model import Explanation
+from gpuwait.explain.model import Explanation, Whereabouts
 from gpuwait.explain.wording import amount, duration, percent, ranges, size
 
 
@@ -64,6 +65,18 @@ def test_markdown(incident):
     assert told.startswith("# GPU 0-7 waited 62 % of the last 60 s: memory compaction.\n")
     assert "| direct compactions on the node | 1,240/s | 2/s | /proc/vmstat compact\\_stall |" in told
     assert "  ```sh\n  echo defer > /sys/kernel/mm/transparent_hugepage/defrag\n  ```" in told
+
+
+def test_threads_beyond_those_looked_at(incident):
+    """Text and Markdown say how many threads were left out, and whose sleep was read."""
+    row = build(*incident).explanations[0]
+    where = {"sleeping: lock": 1024, "sleeping": 2048, "not looked at": 905}
+    threads = Whereabouts(3977, where, (), "what 1,024 of the 3,072 sleepers sleep in was read")
+    report = Report(60.0, "x", (replace(row, cause="unexplained", threads=threads),))
+    assert "    not looked at      905 of 3,977\n" in text(report)
+    assert "    what 1,024 of the 3,072 sleepers sleep in was read\n" in text(report)
+    assert "- not looked at: 905 of 3,977\n- what 1,024 of" in markdown(report)
+    assert from_json(as_json(report)) == report
 
 
 def test_markdown_escapes():

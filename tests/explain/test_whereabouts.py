@@ -3,8 +3,9 @@
 import pytest
 
 from gpuwait.explain import sleeps
-from gpuwait.explain.whereabouts import sleep_class
+from gpuwait.explain.whereabouts import sleep_class, states, whereabouts
 from gpuwait.host import Host
+from gpuwait.wait import snapshot as shots
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,30 @@ def test_reads_wchan_of_threads(tmp_path):
         9: "sleeping: other",
     }
     assert sleeps(host, [5, 8], most=1) == {5: "sleeping: lock"}
+
+
+def job(sleepers, runners, total):
+    """A snapshot of one workload with these threads looked at."""
+    threads = {i: shots.Thread(0, 0, state="S") for i in range(sleepers)}
+    threads |= {sleepers + i: shots.Thread(0, 0, state="R") for i in range(runners)}
+    key = ("slurm", "", "9", "")
+    return shots.Snapshot(1.0, shots.Host(), (), {key: shots.Workload(threads, total)}), key
+
+
+def test_threads_that_were_not_looked_at_are_told():
+    """The states add up to all threads; those left out are a line of their own, the last."""
+    latest, key = job(3072, 1024, 5001)
+    found = whereabouts(None, latest, [key], dict.fromkeys(range(1024), "sleeping: lock"))
+    assert list(found.where.items())[-1] == ("not looked at", 905)
+    assert sum(found.where.values()) == found.total == 5001
+    assert found.note == "what 1,024 of the 3,072 sleepers sleep in was read"
+    assert states(found) == "3,072 of 5,001 sleeping, 1,024 ready to run; 905 not looked at"
+
+
+def test_all_looked_at_says_no_more():
+    """Where every thread was looked at, and every sleep read or none asked for, nothing is added."""
+    latest, key = job(2, 0, 2)
+    assert whereabouts(None, latest, [key]).note == ""
+    found = whereabouts(None, latest, [key], {0: "sleeping: lock", 1: "sleeping: pipe"})
+    assert (found.note, found.where) == ("", {"sleeping: lock": 1, "sleeping: pipe": 1})
+    assert states(found) == "2 of 2 sleeping"

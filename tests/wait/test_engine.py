@@ -162,6 +162,66 @@ def test_workload_that_runs_or_blocks_is_not_idle(engine, film, alive):
     assert {only(v).state for v in run(engine, film, *shots)} == {State.WAITING}
 
 
+@pytest.mark.parametrize("u", [0.02, 0.3, 0.69])
+def test_used_a_little_by_a_sleeper_is_idle(engine, film, u):
+    """A workload never seen awake is idle at any use below the line; what is busy counts as busy."""
+    shots = [{"u": u, "load": asleep(i)} for i in range(4)]
+    for verdict in run(engine, film, *shots):
+        assert only(verdict).seconds == {State.BUSY: pytest.approx(u), State.IDLE: pytest.approx(1 - u)}
+        assert only(verdict).cause is None
+
+
+def test_sleeper_that_worked_before_waits_first(engine, film):
+    """After work, a workload that sleeps while its GPU shows some use waits for 15 s, then it is idle."""
+    shots = [{"u": 0.9, "load": asleep(0)}] * 2 + [{"u": 0.3, "load": asleep(i)} for i in range(20)]
+    states = [only(v).state for v in run(engine, film, *shots)]
+    assert states[1:15] == [State.WAITING] * 14
+    assert states[15:] == [State.IDLE] * 6
+
+
+def test_a_burst_wakes_a_sleeper_whose_gpu_is_used(engine, film):
+    """CPU time in one tick starts the 15 s anew, and the verdict is waiting until they are over."""
+    cpu, shots = 0.0, []
+    for i in range(40):
+        cpu += 0.5 if i == 10 else 0.005
+        shots.append({"u": 0.3, "load": asleep(0, cpu_seconds=cpu)})
+    states = [only(v).state for v in run(engine, film, *shots)]
+    assert states[:9] == [State.IDLE] * 9
+    assert states[9:24] == [State.WAITING] * 15
+    assert set(states[24:]) == {State.IDLE}
+
+
+def test_a_burst_of_a_notebook_costs_one_tick(engine, film):
+    """A GPU that is not used at all is idle again as soon as its workload sleeps again."""
+    cpu, shots = 0.0, []
+    for i in range(20):
+        cpu += 0.5 if i == 10 else 0.005
+        shots.append({"u": 0.0, "load": asleep(0, cpu_seconds=cpu)})
+    states = [only(v).state for v in run(engine, film, *shots)]
+    assert [i for i, state in enumerate(states) if state is State.WAITING] == [9]
+
+
+@pytest.mark.parametrize(
+    "alive",
+    [
+        lambda i: {"cpu_seconds": i * 0.021},
+        lambda i: {"blocked": {"nfs": 1}},
+        lambda i: {"pressure": {"memory": Pressure(i * 0.021)}},
+    ],
+    ids=["runs", "blocked", "pressure"],
+)
+def test_some_use_with_a_workload_that_tries(engine, film, alive):
+    """A workload that runs, is blocked or is under pressure waits, however long its GPU is used little."""
+    shots = [{"u": 0.3, "load": asleep(i, **alive(i))} for i in range(40)]
+    assert {only(v).state for v in run(engine, film, *shots)} == {State.WAITING}
+
+
+def test_some_use_without_a_known_workload_is_no_sleep(engine, film):
+    """Where nothing is known of the workload, a GPU that is used a little waits."""
+    shots = [{"u": 0.3, "workloads": ()}] * 30
+    assert {only(v).state for v in run(engine, film, *shots)} == {State.WAITING}
+
+
 def test_poller_on_a_loaded_node_is_idle(engine, film):
     """A sleeper that polls waits for a CPU at each wake-up; that is no work."""
     shots = [{"u": 0.0, "load": asleep(i, pressure={"cpu": Pressure(i * 0.1)})} for i in range(3)]

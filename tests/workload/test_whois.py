@@ -30,6 +30,7 @@ def host(tmp_path: Path) -> Host:
     }.items():
         (tmp_path / f"{pid}").mkdir()
         (tmp_path / f"{pid}/cgroup").write_text(text)
+        (tmp_path / f"{pid}/stat").write_text(f"{pid} (x) S 1")
     return Host(procfs=str(tmp_path))
 
 
@@ -105,7 +106,25 @@ def test_text(host: Host) -> None:
         1,
         f"5: pod {UID} container abcdef012345 qos burstable\n"
         "6: slurm 9 step batch task 0 uid 1000\n"
-        "7: no owner: not in a pod, container, job or service, or no such process\n"
+        "7: no owner: not in a pod, container, job or service\n"
         "8: service sshd.service\n"
         "10: container abcdef012345\n",
     )
+
+
+def test_text_of_nobody(host: Host) -> None:
+    """A live process without owner shows the GPUs that it holds; one that is gone is told as such."""
+    status, text = ask(
+        host, 7, 4711, as_json=False, gpus_of=lambda pid: ["GPU-a", "GPU-b"] if pid == 7 else []
+    )
+    assert status == 1
+    assert text == (
+        "7: no owner: not in a pod, container, job or service gpus GPU-a,GPU-b\n4711: no such process\n"
+    )
+
+
+def test_a_process_that_may_not_be_looked_at(host: Host, tmp_path: Path) -> None:
+    """One whose files cannot be opened is there."""
+    (tmp_path / "12").mkdir()
+    (tmp_path / "12/stat").mkdir()
+    assert ask(host, 12, as_json=False)[1] == "12: no owner: not in a pod, container, job or service\n"

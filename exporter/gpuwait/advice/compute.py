@@ -37,7 +37,7 @@ ADVICE: Mapping[Cause, Advice] = {
             Step("start the container without --cpus, or with more", "", ("container",)),
         ),
         Verify(
-            "throttled periods must fall below 25 % of all periods, at best to 0",
+            "throttled periods must fall below {cpu_throttling.periods} of all periods, at best to 0",
             "grep -E 'nr_periods|nr_throttled' /sys/fs/cgroup/GROUP/cpu.stat",
             f"sum by ({_GROUP}) (rate(gpuwait_cgroup_cpu_throttled_periods_total[5m])) "
             f"/ sum by ({_GROUP}) (rate(gpuwait_cgroup_cpu_periods_total[5m]))",
@@ -66,8 +66,8 @@ ADVICE: Mapping[Cause, Advice] = {
             Step("fewer loader workers than CPUs, over all jobs of the node"),
         ),
         Verify(
-            "CPU pressure of the node must fall below 20 %, and the run-queue wait of the workload's "
-            "threads below 10 %",
+            "CPU pressure of the node must fall below {cpu_contention.pressure}, and the run-queue wait of "
+            "the workload's threads below {cpu_contention.queue}",
             "cat /proc/pressure/cpu",
             'rate(gpuwait_pressure_some_seconds_total{resource="cpu"}[5m])',
         ),
@@ -99,7 +99,8 @@ ADVICE: Mapping[Cause, Advice] = {
             ),
         ),
         Verify(
-            "CPU time and memory off the GPU's node must fall below 50 %, at best to 0",
+            "CPU time off the GPU's node must fall below {numa_remote.threads}, and memory off it below "
+            "{numa_remote.memory}, at best both to 0",
             "numastat -p {pid}",
             "gpuwait_numa_remote_hint_ratio",
         ),
@@ -151,7 +152,7 @@ ADVICE: Mapping[Cause, Advice] = {
             Step("many small kernels: CUDA graphs or torch.compile, so that Python launches fewer"),
         ),
         Verify(
-            "no thread of the workload may stay at 90 % of a core or more",
+            "no thread of the workload may stay at {host_cpu.thread} of a core or more",
             "top -H -p {pid}",
             'rate(gpuwait_gpu_waiting_seconds_total{cause="host_cpu"}[5m])',
         ),
@@ -170,7 +171,7 @@ ADVICE: Mapping[Cause, Advice] = {
             Step("many small reads: read larger pieces"),
         ),
         Verify(
-            "no thread of the workload may stay at 90 % system time or more",
+            "no thread of the workload may stay at {host_kernel.thread} system time or more",
             "pidstat -t -u -p {pid} 5 1",
             'rate(gpuwait_gpu_waiting_seconds_total{cause="host_kernel"}[5m])',
         ),
@@ -196,45 +197,3 @@ ADVICE: Mapping[Cause, Advice] = {
         "GPUWaitingUnexplained.md",
     ),
 }
-
-IDLE = Advice(
-    "nothing",
-    "the GPU is held by a workload that neither runs nor waits for anything",
-    (
-        Step("see whose it is", "gpuwait whois {pid}"),
-        Step(
-            "ask its owner; where it is not needed, end it",
-            "kubectl -n {namespace} delete pod {owner}",
-            ("pod",),
-        ),
-        Step("ask its owner; where it is not needed, end it", "scancel {owner}", ("slurm",)),
-        Step("ask its owner; where it is not needed, end it", "systemctl stop {owner}", ("service",)),
-    ),
-    (
-        Step("notebooks: cull idle kernels", "jupyter server --MappingKernelManager.cull_idle_timeout=3600"),
-        Step("a time limit for interactive jobs", "#SBATCH --time=HH:MM:SS", ("slurm",)),
-    ),
-    Verify(
-        "idle seconds must stop rising",
-        "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv",
-        'rate(gpuwait_gpu_time_seconds_total{state="idle"}[5m])',
-    ),
-    "GPUHeldButIdle.md",
-)
-
-UNKNOWN = Advice(
-    "nothing",
-    "the GPU gave no reading: it is lost, its driver hangs or is replaced, or the sampler has just begun",
-    (
-        Step("see whether the driver reported a fault", "dmesg | grep -i -e nvrm -e xid | tail"),
-        Step("see whether the driver answers (it may hang: then so does this)", "timeout 10 nvidia-smi -L"),
-        Step("see what gpuwait says of its reader", "gpuwait check"),
-    ),
-    (Step("a GPU that fell off the bus needs a reset or a restart of the node; if it recurs, replace it"),),
-    Verify(
-        "gpuwait_gpu_up must be 1",
-        "gpuwait once | grep gpuwait_gpu_up",
-        "gpuwait_gpu_up",
-    ),
-    "GPUMissing.md",
-)

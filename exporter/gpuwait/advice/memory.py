@@ -43,7 +43,7 @@ ADVICE: Mapping[Cause, Advice] = {
             ),
         ),
         Verify(
-            "compact_stall must stop rising: below 2 a second, on a healthy node 0; "
+            "compact_stall must stop rising: below {compaction.stalls}, on a healthy node 0; "
             "the workload's compaction delay goes with it",
             "grep compact_stall /proc/vmstat; sleep 10; grep compact_stall /proc/vmstat",
             "rate(gpuwait_vmstat_compact_stall_total[5m])",
@@ -89,8 +89,8 @@ ADVICE: Mapping[Cause, Advice] = {
             Step("ask for more memory in the job script", "#SBATCH --mem=SIZE", ("slurm",)),
         ),
         Verify(
-            "entries into direct reclaim (allocstall) must fall below 2 a second; at a cgroup's limit, "
-            "which node counters do not show, its memory pressure below 10 %",
+            "entries into direct reclaim (allocstall) must fall below {reclaim.stalls}; at a cgroup's limit, "
+            "which node counters do not show, its memory pressure below {reclaim.pressure}",
             "grep allocstall /proc/vmstat; sleep 10; grep allocstall /proc/vmstat",
             "rate(gpuwait_vmstat_allocstall_total[5m])",
         ),
@@ -102,12 +102,23 @@ ADVICE: Mapping[Cause, Advice] = {
         (
             Step("see who holds swap", "grep -H VmSwap /proc/[0-9]*/status | sort -k2 -n | tail"),
             Step(
-                "where `free -h` shows enough available memory, bring everything back at once",
+                "only where `free -h` shows more available memory than swap in use (else programs are "
+                "killed): bring everything back at once",
                 "swapoff -a && swapon -a",
             ),
         ),
         (
-            Step("no swap on GPU nodes: remove it from /etc/fstab, and now", "swapoff -a"),
+            Step(
+                "no swap on GPU nodes from the next boot on: take it out of /etc/fstab",
+                "sed -i.bak -E '/^[^#]+[[:space:]]swap[[:space:]]/ s/^/#/' /etc/fstab",
+            ),
+            Step(
+                "request the memory that the pod needs, so that it is not placed where that is short: "
+                "resources.requests.memory, equal to the limit",
+                "",
+                ("pod",),
+            ),
+            Step("ask for the memory that the job needs", "#SBATCH --mem=SIZE", ("slurm",)),
             Step(
                 "fewer loader workers, and the data set's index in NumPy or Arrow arrays: lists of Python "
                 "objects are copied page by page after fork, since counting references writes to them"
@@ -141,7 +152,8 @@ ADVICE: Mapping[Cause, Advice] = {
             ),
         ),
         Verify(
-            "dirty and writeback memory must stay below half of the limit",
+            "dirty and writeback memory must stay below {writeback.dirty} of the limit, at best below "
+            "half of it",
             "grep -E '^(Dirty|Writeback):' /proc/meminfo",
             "(gpuwait_memory_dirty_bytes + gpuwait_memory_writeback_bytes) "
             "/ gpuwait_memory_dirty_threshold_bytes",

@@ -3,7 +3,8 @@
 A command holds words in capitals where a person must fill in. Some are filled
 in where the verdict knows better: `{it}` is the mount, device or port it names,
 `{tid}` the busiest thread and `{pid}` its process, `{numa}` the GPU's NUMA
-node, `{namespace}` and `{owner}` the pod, job or unit that holds the GPU.
+node, `{namespace}` and `{owner}` the pod, job or unit that holds the GPU, `{uid}` a pod whose name is not
+known. A threshold is `{cause.signal}`, in prose: the one that is in force is put in.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ ADVICE: Mapping[Cause, Advice] = {
             _STAGE,
         ),
         Verify(
-            "the mean response must fall below 50 ms, towards 1 ms, and threads blocked on NFS towards 0",
+            "the mean response must fall below {nfs.response}, towards 1 ms, and threads blocked on NFS "
+            "towards 0",
             "nfsiostat 5 3 {it}",
             "rate(gpuwait_nfs_mount_response_time_seconds_total[5m]) "
             "/ rate(gpuwait_nfs_mount_operations_total[5m])",
@@ -95,7 +96,7 @@ ADVICE: Mapping[Cause, Advice] = {
             _SHARDS,
         ),
         Verify(
-            "the oldest waiter must stay below 0.5 s; healthy ones end within milliseconds",
+            "the oldest waiter must stay below {gpfs.waiter}; healthy ones end within milliseconds",
             "mmdiag --waiters",
             'rate(gpuwait_gpu_waiting_seconds_total{cause="gpfs"}[5m])',
         ),
@@ -119,7 +120,8 @@ ADVICE: Mapping[Cause, Advice] = {
             Step("where it fits into memory: read it once before the first epoch", "vmtouch -t DIRECTORY"),
         ),
         Verify(
-            "the mean time of a read must fall below 5 ms (flash: 0.1 ms) and the queue below 4",
+            "the mean time of an operation must fall below {disk.latency} (flash: 0.1 ms) and the queue "
+            "below {disk.queue}",
             "iostat -x {it} 5 3",
             "rate(gpuwait_disk_read_time_seconds_total[5m]) / rate(gpuwait_disk_reads_completed_total[5m])",
         ),

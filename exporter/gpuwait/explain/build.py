@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuwait import advice
-from gpuwait.explain import fill
+from gpuwait.explain import fill, still
 from gpuwait.explain.context import Scene, facts
 from gpuwait.explain.lost import lost
 from gpuwait.explain.model import Action, Check, Explanation, Fact, Other, Owner, Report
+from gpuwait.explain.sentences import summary, symptom
 from gpuwait.explain.whereabouts import whereabouts
 from gpuwait.explain.window import EvidenceWindow, GpuWindow, evidence, windows
-from gpuwait.explain.wording import CAUSES, amount, duration, percent, printable, ranges, signal_text, tidy
+from gpuwait.explain.wording import CAUSES, amount, percent, printable, signal_text, tidy
 from gpuwait.wait.snapshot import Key, Snapshot
 from gpuwait.wait.verdict import Cause, GpuVerdict, State, Verdict
 
@@ -20,6 +21,8 @@ from gpuwait.wait.verdict import Cause, GpuVerdict, State, Verdict
 WORTH_SAYING = 0.05
 #: The state that had this much of the window is the verdict where the GPU does not wait.
 MOSTLY = 0.5
+#: Difference of the waiting shares up to which GPUs without known workloads fare alike.
+ALIKE = 0.10
 #: Workloads named in one row.
 _OWNERS = 16
 
@@ -56,17 +59,13 @@ def build(
     reasons:  why sources are not there, by source, from the sampler.
     sleeping: what sleeping threads sleep in, by thread id (`whereabouts.sleeps`).
     """
-    rows: dict[_Same, list[GpuWindow]] = {}
-    for gpu in windows(verdicts):
-        rows.setdefault(_same(gpu), []).append(gpu)
     wider = {(gpu.index, gpu.uuid): gpu.ticks for gpu in windows(full)}
     explanations = []
-    for same, gpus in rows.items():
+    for same, gpus in _rows(windows(verdicts)):
         keys = tuple(dict.fromkeys(key for gpu in gpus for key in gpu.workloads))
         row = _plain(same, gpus, keys)
         if row.verdict == "idle":
-            words = fill.words(Scene(latest, keys, (), None), "") if latest is not None else {}
-            row = _with_advice(row, advice.IDLE, "", words)
+            row = _idle(row, keys, gpus, latest, earlier)
         elif row.verdict == "unknown":
             row = _with_advice(row, advice.UNKNOWN, "", {})
         elif row.verdict == "waiting" and same[1] is not None and latest is not None:
@@ -76,7 +75,26 @@ def build(
     explanations.sort(key=lambda e: (_ORDER[e.verdict], -e.seconds.get(State.WAITING, 0.0), e.gpus))
     seconds = tidy(sum(verdict.dt for verdict in verdicts))
     missing = lost(latest, reasons or {}) if latest is not None else ()
-    return Report(seconds, _summary(explanations, seconds), tuple(explanations), missing, simulated)
+    return Report(seconds, summary(explanations, seconds), tuple(explanations), missing, simulated)
+
+
+def _rows(gpus: Iterable[GpuWindow]) -> list[tuple[_Same, list[GpuWindow]]]:
+    """GPUs that fare alike, together. Those whose workload is not known must have waited about as long."""
+    rows: list[tuple[_Same, list[GpuWindow]]] = []
+    for gpu in gpus:
+        same = _same(gpu)
+        for key, row in rows:
+            if key == same and (gpu.workloads or same[0] != "waiting" or _close(gpu, row)):
+                row.append(gpu)
+                break
+        else:
+            rows.append((same, [gpu]))
+    return rows
+
+
+def _close(gpu: GpuWindow, row: Iterable[GpuWindow]) -> bool:
+    share = gpu.share(State.WAITING)
+    return all(abs(share - other.share(State.WAITING)) <= ALIKE for other in row)
 
 
 def _same(gpu: GpuWindow) -> _Same:
@@ -86,11 +104,6 @@ def _same(gpu: GpuWindow) -> _Same:
         if gpu.share(state) >= MOSTLY:
             return name, None, gpu.workloads if state is State.IDLE else ()
     return "healthy", None, ()
-
-
-def gpu_names(numbers: Sequence[int]) -> str:
-    """`GPU 0-7`."""
-    return f"GPU {ranges(numbers)}"
 
 
 def _mean(gpus: Sequence[GpuWindow]) -> tuple[dict[str, float], dict[str, float], float | None, float]:
@@ -117,7 +130,7 @@ def _plain(same: _Same, gpus: list[GpuWindow], keys: tuple[Key, ...]) -> Explana
         verdict=verdict,
         cause=str(cause or ""),
         detail="",
-        symptom=_symptom(verdict, gpus, seconds, utilization, observed),
+        symptom=symptom(verdict, gpus, seconds, utilization, observed),
         meaning="",
         observed_seconds=observed,
         seconds=seconds,
@@ -130,6 +143,21 @@ def _home(gpus: Sequence[GpuWindow], latest: Snapshot) -> tuple[int, ...]:
     chosen = {gpu.index for gpu in gpus}
     nodes = {g.numa_node for g in latest.gpus if g.index in chosen and g.numa_node is not None}
     return tuple(sorted(n for n in nodes if n >= 0))
+
+
+def _idle(
+    base: Explanation,
+    keys: tuple[Key, ...],
+    gpus: Sequence[GpuWindow],
+    latest: Snapshot | None,
+    earlier: Snapshot | None,
+) -> Explanation:
+    """Fill in who holds the GPUs, how that shows, and the one thing to do that fits them."""
+    row = _with_advice(base, still.suits(keys, gpus, latest), "", {})
+    if keys:
+        told = still.steps(keys, latest)
+        row = replace(row, fix_now=tuple(Action(s.text, fill.fill(s.command, words)) for s, words in told))
+    return replace(row, evidence=tuple(still.facts(keys, gpus, latest, earlier)))
 
 
 def _waiting(
@@ -151,11 +179,11 @@ def _waiting(
     skipped = _LAST_RESORT if cause is not Cause.UNEXPLAINED else frozenset()
     others = [w for w in found.values() if w.cause not in skipped and (w.share >= 0.02 or w.active)]
     words = fill.words(scene, own.detail if own is not None else "")
-    filled = _with_advice(base, advice.ADVICE[cause], cause, words)
+    filled = _with_advice(base, advice.ADVICE[cause], cause, words, own)
     return replace(
         filled,
         detail=printable(own.detail) if own is not None else "",
-        meaning=_meaning(advice.ADVICE[cause], share, len(gpus)),
+        meaning=filled.meaning if share is None else _meaning(advice.ADVICE[cause], share, len(gpus), own),
         share=share,
         evidence=lines,
         considered=tuple(_other(w) for w in others[:2]),
@@ -198,13 +226,12 @@ def _other(window: EvidenceWindow) -> Other:
     return Other(str(window.cause), window.share, f"{name}{where}: {told or percent(window.share)}; {why}")
 
 
-def _meaning(what: advice.Advice, share: float | None, gpus: int) -> str:
-    if share is None:
-        return _sentence(what.means)
+def _meaning(what: advice.Advice, share: float, gpus: int, own: EvidenceWindow | None) -> str:
     whose = "the ranks' time" if gpus > 1 else "the workload's time"
     about = "an estimated " if what.estimated else ""
     waited = f"while the GPU{'s' if gpus > 1 else ''} waited"
-    return _sentence(f"{what.took} took {about}{percent(share)} of {whose} {waited}: {what.means}")
+    means = fill.prose(what.means, own)
+    return _sentence(f"{what.took} took {about}{percent(share)} of {whose} {waited}: {means}")
 
 
 def _sentence(words: str) -> str:
@@ -212,72 +239,25 @@ def _sentence(words: str) -> str:
 
 
 def _with_advice(
-    base: Explanation, what: advice.Advice, cause: Cause | str, words: Mapping[str, str]
+    base: Explanation,
+    what: advice.Advice,
+    cause: Cause | str,
+    words: Mapping[str, str],
+    own: EvidenceWindow | None = None,
 ) -> Explanation:
     kinds = {owner.kind for owner in base.workloads}
 
     def actions(steps: Iterable[advice.Step]) -> tuple[Action, ...]:
         chosen = (s for s in steps if not s.kinds or not kinds or kinds & set(s.kinds))
-        return tuple(Action(s.text, fill.fill(s.command, words)) for s in chosen)
+        return tuple(Action(fill.prose(s.text, own), fill.fill(s.command, words)) for s in chosen)
 
     verify = what.verify
     ledger = advice.ledger_query(cause) if isinstance(cause, Cause) else verify.query
     return replace(
         base,
-        meaning=_sentence(what.means),
+        meaning=_sentence(fill.prose(what.means, own)),
         fix_now=actions(what.now),
         fix_for_good=actions(what.good),
-        verify=Check(verify.number, fill.fill(verify.command, words), verify.query, ledger),
+        verify=Check(fill.prose(verify.number, own), fill.fill(verify.command, words), verify.query, ledger),
         runbook=what.runbook,
     )
-
-
-def _symptom(
-    verdict: str,
-    gpus: Sequence[GpuWindow],
-    seconds: Mapping[str, float],
-    utilization: float | None,
-    observed: float,
-) -> str:
-    name = gpu_names([gpu.index for gpu in gpus])
-    span = duration(observed)
-    used = f"; utilisation {percent(utilization)}" if utilization is not None else ""
-
-    def part(state: State) -> str:
-        return percent(seconds.get(state, 0.0) / observed if observed > 0 else 0.0)
-
-    if verdict == "waiting":
-        return f"{name} waited {part(State.WAITING)} of the last {span}{used}"
-    if verdict == "idle":
-        return f"{name} held, and idle for {part(State.IDLE)} of the last {span}{used}"
-    if verdict == "free":
-        return f"{name} free: no process holds {'it' if len(gpus) == 1 else 'them'}"
-    if verdict == "unknown":
-        return f"{name}: no reading for {part(State.UNKNOWN)} of the last {span}"
-    share = percent(utilization or 0)
-    return f"{name} at work: utilisation {share}, waited {part(State.WAITING)} of the last {span}"
-
-
-def _summary(rows: Sequence[Explanation], seconds: float) -> str:
-    if not rows:
-        return "No GPU is seen on this node." if seconds else "No readings yet."
-    told = [e for e in rows if e.verdict in ("waiting", "unknown", "idle")]
-    if told:
-        return "; ".join(_short(e) for e in told[:4]) + "."
-    busy = [e for e in rows if e.verdict == "healthy"]
-    if not busy:
-        return f"All {sum(len(e.gpus) for e in rows)} GPUs are free."
-    row = busy[0]
-    return f"All is well. {row.symptom}."
-
-
-def _short(row: Explanation) -> str:
-    name = gpu_names(row.gpus)
-    if row.verdict != "waiting":
-        return f"{name} {'held but idle' if row.verdict == 'idle' else 'without a reading'}"
-    where = f" ({row.detail})" if row.detail else ""
-    cause = f"{CAUSES.get(row.cause, row.cause)}{where}"
-    if row.cause == Cause.UNEXPLAINED:
-        cause = "nothing on this host explains it"
-    part = percent(row.seconds.get(State.WAITING, 0.0) / row.observed_seconds)
-    return f"{name} waited {part} of the last {duration(row.observed_seconds)}: {cause}"

@@ -11,8 +11,12 @@ from gpuwait.explain.payload import from_json
 
 #: Where the daemon listens unless told otherwise.
 DEFAULT_URL = "http://127.0.0.1:9410/api/v1/verdict"
+_PATH = "/api/v1/verdict"
 #: No report comes near this.
 _MOST = 16 * 1024 * 1024
+#: A name, or an address of either kind (with a zone); Unicode names are left to the resolver.
+_HOST = re.compile(r"[\w.:%-]+")
+_TARGET = re.compile(r"[!-~]+")
 _DURATION = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d{1,9})?)(ms|s|))?", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -20,14 +24,12 @@ _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 def ask(url: str = DEFAULT_URL, timeout: float = 2.0) -> Report | None:
     """The verdict of the daemon at this address; None where none answers with one.
 
-    Raises ValueError for a URL that is none of http.
+    url: with or without the path. Raises ValueError for one that is none of http.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname:
-        raise ValueError(f"{url!r} is no address such as {DEFAULT_URL}")
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout)
+    host, port, path = _address(url)
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
-        connection.request("GET", parts.path or "/api/v1/verdict", headers={"Accept": "application/json"})
+        connection.request("GET", path, headers={"Accept": "application/json"})
         answer = connection.getresponse()
         body = answer.read(_MOST + 1)
         if answer.status != 200 or len(body) > _MOST:
@@ -37,6 +39,32 @@ def ask(url: str = DEFAULT_URL, timeout: float = 2.0) -> Report | None:
         return None  # nobody there, or something else listens on that port: the caller samples itself
     finally:
         connection.close()
+
+
+def _address(url: str) -> tuple[str, int, str]:
+    """Host, port and path. Raises ValueError in one line that names the option."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError as error:
+        raise _no_address(url, str(error).split("\n", 1)[0]) from error
+    if parts.scheme != "http":
+        raise _no_address(url, "it must begin with http://")
+    if not _HOST.fullmatch(host):
+        raise _no_address(url, "it has no host" if not host else f"{host!r} is no host")
+    if port == 0:
+        raise _no_address(url, "0 is no port")
+    path = parts.path if parts.path not in ("", "/") else _PATH
+    if parts.query:
+        path += f"?{parts.query}"
+    if not _TARGET.fullmatch(path):
+        raise _no_address(url, "its path has characters that must be encoded")
+    return host, port or 80, path
+
+
+def _no_address(url: str, why: str) -> ValueError:
+    return ValueError(f"--url: {url!r} is no address such as {DEFAULT_URL}: {why}")
 
 
 def parse_duration(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Commands with what the verdict knows filled in. Pure."""
+"""Commands and sentences with what the verdict knows filled in. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Mapping
 
 from gpuwait.explain.context import Scene
-from gpuwait.explain.wording import printable
+from gpuwait.explain.window import EvidenceWindow
+from gpuwait.explain.wording import amount, printable
+from gpuwait.thresholds import DEFAULTS
 
 #: What stands where the verdict does not know.
 _UNKNOWN: Mapping[str, str] = {
@@ -17,8 +19,10 @@ _UNKNOWN: Mapping[str, str] = {
     "pid": "PID",
     "namespace": "NAMESPACE",
     "owner": "OWNER",
+    "uid": "UID",
 }
 _HOLE = re.compile(r"\{(" + "|".join(_UNKNOWN) + r")\}")
+_LIMIT = re.compile(r"\{([a-z_]+)\.([a-z_]+)\}")
 _UID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
@@ -34,7 +38,9 @@ def words(scene: Scene, detail: str) -> dict[str, str]:
     if len(scene.keys) == 1:
         kind, namespace, owner, _ = scene.keys[0]
         # Without the kubelet's names a pod goes by its uid, which kubectl does not take.
-        if not (kind == "pod" and _UID.fullmatch(owner)):
+        if kind == "pod" and _UID.fullmatch(owner):
+            found["uid"] = owner
+        else:
             found |= {"namespace": _safe(namespace), "owner": _safe(owner)}
     return found
 
@@ -42,6 +48,27 @@ def words(scene: Scene, detail: str) -> dict[str, str]:
 def fill(command: str, known: Mapping[str, str]) -> str:
     """The command; a word in capitals for what is not known."""
     return _HOLE.sub(lambda hole: known.get(hole[1]) or _UNKNOWN[hole[1]], command)
+
+
+def knows(command: str, known: Mapping[str, str]) -> bool:
+    """Tell whether every hole of the command can be filled."""
+    return all(known.get(hole) for hole in _HOLE.findall(command))
+
+
+def prose(sentence: str, own: EvidenceWindow | None) -> str:
+    """The sentence with thresholds, `{nfs.response}`, as they are in force, else as they are by default."""
+
+    def limit(hole: re.Match[str]) -> str:
+        cause, name = hole[1], hole[2]
+        known = DEFAULTS.get((cause, name))
+        if known is None:
+            return hole[0]
+        value, seen = known.value, own.signals.get(name) if own is not None and own.cause == cause else None
+        if seen is not None and seen.last.threshold is not None:
+            value = seen.last.threshold
+        return amount(value, known.unit, cause, name)
+
+    return _LIMIT.sub(limit, sentence)
 
 
 def _safe(name: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpuwait.explain.model import Action, Explanation, Report
-from gpuwait.explain.wording import CAUSES, VERDICTS, percent
+from gpuwait.explain.wording import CAUSES, VERDICTS, percent, waiting_split
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
@@ -37,6 +37,8 @@ def _row(row: Explanation) -> Iterator[str]:
     yield from (f"## {escape(row.symptom)}", "")
     if row.workloads:
         yield from (f"Held by {escape(', '.join(str(owner) for owner in row.workloads))}.", "")
+    if split := waiting_split(row.waiting_seconds):
+        yield from (f"Of the waiting: {escape(split)}.", "")
     if row.verdict in ("healthy", "free") or not row.meaning:
         return
     where = f" on {escape(row.detail)}" if row.detail else ""
@@ -71,7 +73,11 @@ def _threads(row: Explanation) -> Iterator[str]:
     if threads is None:
         return
     yield from ("### Where its threads are", "")
-    yield from (f"- {escape(where)}: {count} of {threads.total}" for where, count in threads.where.items())
+    yield from (
+        f"- {escape(where)}: {count:,} of {threads.total:,}" for where, count in threads.where.items()
+    )
+    if threads.note:
+        yield f"- {escape(threads.note)}"
     if threads.busiest:
         yield from ("", "| busiest thread | user | system |", "|---|---:|---:|")
         yield from (

@@ -86,11 +86,16 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Where the threads of a workload are: how many in which state, and the busiest ones."""
+    """Where the threads of a workload are: how many in which state, and the busiest ones.
+
+    where: adds up to `total`; the last state may be `not looked at`.
+    note:  of how many sleepers it is known what they sleep in, "" where that is all or was not asked.
+    """
 
     total: int
     where: Mapping[str, int] = field(default_factory=dict)
     busiest: tuple[Busy, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ The keys are stable; new ones may come, so ignore those you do not know:
         verify                   number, command, query, ledger_query; or null
         considered               list of cause, share, text
         ruled_out                causes whose signals were all there, and below their thresholds
-        threads                  total, where (number by state), busiest (name, user, system, tid); or null
+        threads                  total, where (number by state), busiest (name, user, system, tid), note;
+                                 or null
         runbook                  page and section
     unavailable      list of signals, reason, enable
 """

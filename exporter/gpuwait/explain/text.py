@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from gpuwait.explain.model import Action, Check, Explanation, Fact, Lost, Report, Whereabouts
-from gpuwait.explain.wording import CAUSES, VERDICTS, percent
+from gpuwait.explain.wording import CAUSES, VERDICTS, percent, waiting_split
 
 #: Columns of a line at most; a command is never broken, so that it can be copied.
 WIDTH = 96
@@ -69,6 +69,8 @@ def _row(row: Explanation, paint: _Paint) -> Iterator[str]:
     yield from _fill(row.symptom, "", lambda line: paint(line, _BOLD + (_GREEN if good else _RED)))
     if row.workloads:
         yield from _fill(f"held by {', '.join(str(owner) for owner in row.workloads)}", "  ", hang="  ")
+    if split := waiting_split(row.waiting_seconds):
+        yield from _fill(f"of the waiting: {split}", "  ", hang="  ")
     if good or not row.meaning:
         return
     name = CAUSES.get(row.cause) or VERDICTS.get(row.verdict, "")
@@ -142,7 +144,9 @@ def _considered(row: Explanation) -> Iterator[str]:
 def _threads(threads: Whereabouts) -> Iterator[str]:
     count = max((len(where) for where in threads.where), default=0)
     for where, number in threads.where.items():
-        yield f"    {where.ljust(count)}  {number:5} of {threads.total}"
+        yield f"    {where.ljust(count)}  {number:6,} of {threads.total:,}"
+    if threads.note:
+        yield f"    {threads.note}"
     if threads.busiest:
         width = max(len(one.name) for one in threads.busiest)
         yield "    the busiest:"

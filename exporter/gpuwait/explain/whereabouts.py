@@ -10,6 +10,10 @@ from gpuwait.explain.wording import printable
 from gpuwait.host import Host, read_bytes
 from gpuwait.wait.snapshot import Key, Snapshot, Thread, WaitClass
 
+#: The state of a thread that sleeps, alone or with what it sleeps in behind a colon.
+SLEEPS = "sleeping"
+#: Stands for those that a pass had no room for.
+UNSEEN = "not looked at"
 #: Threads shown by name.
 BUSIEST = 5
 #: Threads whose sleep is looked up; 4 us each.
@@ -72,7 +76,30 @@ def whereabouts(
         return None
     busy = [one for one in busy if one.user + one.system > 0.001]
     busy.sort(key=lambda one: (-(one.user + one.system), one.tid))
-    return Whereabouts(total, dict(where.most_common()), tuple(busy[:BUSIEST]))
+    found = dict(where.most_common())
+    unseen = total - sum(where.values())
+    if unseen > 0:
+        found[UNSEEN] = unseen
+    return Whereabouts(total, found, tuple(busy[:BUSIEST]), _note(where, sleeping))
+
+
+def _note(where: Mapping[str, int], sleeping: Mapping[int, str] | None) -> str:
+    """Of how many sleepers it is known what they sleep in, where that is not all."""
+    sleepers = sum(count for state, count in where.items() if state.startswith(SLEEPS))
+    unread = where.get(SLEEPS, 0)
+    if sleeping is None or not unread:
+        return ""
+    return f"what {sleepers - unread:,} of the {sleepers:,} sleepers sleep in was read"
+
+
+def states(threads: Whereabouts) -> str:
+    """One line: how many threads are in which state, the sleepers together."""
+    sleepers = sum(count for state, count in threads.where.items() if state.startswith(SLEEPS))
+    rest = {s: n for s, n in threads.where.items() if not s.startswith(SLEEPS) and s != UNSEEN}
+    parts = [f"{sleepers:,} of {threads.total:,} sleeping"] if sleepers else []
+    parts += [f"{count:,} {state}" for state, count in rest.items()]
+    unseen = threads.where.get(UNSEEN, 0)
+    return ", ".join(parts) + (f"; {unseen:,} not looked at" if unseen else "")
 
 
 def _used(tid: int, before: Thread | None, after: Thread, dt: float) -> Busy:
@@ -92,7 +119,7 @@ def _where(thread: Thread, used: Busy, sleep: str | None) -> str:
         return "running: user mode" if used.user >= used.system else "running: system mode"
     if thread.state in {"T", "t"}:
         return "stopped"
-    return sleep or "sleeping"
+    return sleep or SLEEPS
 
 
 def sleep_class(function: str) -> str:

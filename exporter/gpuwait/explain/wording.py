@@ -74,6 +74,9 @@ CAUSES: Mapping[str, str] = {
 }
 
 
+#: Share of the waiting from which on a second cause is named.
+WORTH_A_WORD = 0.10
+
 #: Verdicts that are told at length and have no cause.
 VERDICTS: Mapping[str, str] = {"idle": "held, idle", "unknown": "no reading"}
 
@@ -98,6 +101,20 @@ def percent(value: float) -> str:
     """A share of 1 as a percentage."""
     figure = value * 100
     return f"{figure:,.0f} %" if figure >= 9.95 or figure == 0 else f"{figure:.2g} %"
+
+
+def waiting_split(seconds: Mapping[str, float]) -> str:
+    """Causes by their share of the waiting, largest first; "" where one has it all but for little."""
+    total = sum(seconds.values())
+    if not total > 0:
+        return ""
+    shares = sorted(((s / total, cause) for cause, s in seconds.items()), key=lambda pair: -pair[0])
+    told = [(share, cause) for share, cause in shares if share >= WORTH_A_WORD - 1e-9]
+    if len(told) < 2:
+        return ""
+    parts = [f"{CAUSES.get(cause, cause)} {percent(share)}" for share, cause in told]
+    rest = 1 - sum(share for share, _ in told)
+    return ", ".join([*parts, f"others {percent(rest)}"] if rest >= 0.005 else parts)
 
 
 def duration(seconds: float) -> str:

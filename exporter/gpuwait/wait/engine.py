@@ -28,11 +28,22 @@ AT_REST = 0.01
 
 @dataclass(slots=True)
 class _Memory:
-    """What is remembered of one GPU. `rested`: seconds at rest up to now."""
+    """What is remembered of one GPU.
+
+    rested: seconds up to now in which the GPU was not used.
+    slept:  seconds up to now in which its workload slept, however much the GPU was used.
+    awake:  its workload was seen to run, be blocked or use the GPU well.
+    """
 
     seen: float
     ever_busy: bool = False
     rested: float = 0.0
+    slept: float = 0.0
+    awake: bool = False
+
+    def wake(self) -> None:
+        """Note that the workload works, or tries to."""
+        self.awake, self.slept = True, 0.0
 
 
 def _utilization(before: Gpu, after: Gpu) -> float | None:
@@ -111,7 +122,7 @@ class Engine:
         else:
             memory.ever_busy = memory.ever_busy or u >= AT_REST
             memory.rested = memory.rested + dt if u < AT_REST else 0.0
-            rest, finding = self._rest(after, u, memory)
+            rest, finding = self._rest(after, u, memory, dt)
             seconds = _split(dt, u, rest)
             cause = finding.cause if finding and rest is State.WAITING else None
             if not seconds[rest] > 0:
@@ -119,29 +130,38 @@ class Engine:
         evidence = finding.evidence if finding else ()
         return GpuVerdict(after.index, after.uuid, seconds, cause, u, evidence, after.workloads)
 
-    def _rest(self, gpu: Gpu, u: float, memory: _Memory) -> tuple[State, Finding | None]:
+    def _rest(self, gpu: Gpu, u: float, memory: _Memory, dt: float) -> tuple[State, Finding | None]:
         """The state of the time that is not busy, and the evidence where it was looked for."""
         if gpu.in_use is False:
+            memory.slept = 0.0
             return (State.IDLE if gpu.allocated else State.FREE), None
         below = u < self.limits("gpu", "utilization")
         # A good tick amid the trouble: what is active is watched on, and clears by its own signals only.
         looked = below or self._causes.was_active(gpu)
         finding = self._causes.find(gpu, starved=below) if looked else None
         if not below or finding is None:
+            memory.wake()
             return State.GAP, finding
-        return (State.IDLE if self._asleep(gpu, memory, finding) else State.WAITING), finding
+        return (State.IDLE if self._asleep(gpu, memory, finding, dt) else State.WAITING), finding
 
-    def _asleep(self, gpu: Gpu, memory: _Memory, finding: Finding) -> bool:
-        """Tell whether the GPU is held without being worked with."""
-        long = memory.rested >= self.limits("gpu", "idle_after")
-        if memory.rested <= 0 or not (long or not memory.ever_busy):
-            return False
+    def _asleep(self, gpu: Gpu, memory: _Memory, finding: Finding, dt: float) -> bool:
+        """Tell whether the GPU is held without being worked with.
+
+        What it is used below the line is no work of a workload that sleeps: a kernel that was left to run, a
+        driver that counts its own. Only a GPU that is not used at all stays idle over a burst of CPU time.
+        """
+        long = self.limits("gpu", "idle_after")
+        at_rest = memory.rested > 0 and (memory.rested >= long or not memory.ever_busy)
         loads = [load for key in gpu.workloads if (load := self._causes.load(key)) is not None]
         known = [load for load in loads if load.cpu_known is not None]
         if not known:
             # Nothing is known of its workload: idle unless the node itself gives a reason to wait.
-            return finding.cause is Cause.UNEXPLAINED
-        return not any(self._alive(load) for load in known)
+            return at_rest and finding.cause is Cause.UNEXPLAINED
+        if any(self._alive(load) for load in known):
+            memory.wake()
+            return False
+        memory.slept += dt
+        return at_rest or memory.slept >= long or not memory.awake
 
     def _alive(self, load: LoadTick) -> bool:
         """Tell whether a workload runs, or is blocked in something."""

@@ -36,7 +36,8 @@ def run(
         else:
             owner = named(owner)
         gpus = None if gpus_of is None else list(gpus_of(pid))
-        out.write((_json(pid, owner, gpus) if as_json else _text(pid, owner, gpus)) + "\n")
+        text = _json(pid, owner, gpus) if as_json else _text(pid, owner, gpus, gone=not _lives(host, pid))
+        out.write(text + "\n")
     return status
 
 
@@ -62,9 +63,20 @@ def _json(pid: int, owner: Owner | None, gpus: list[str] | None) -> str:
     return json.dumps({"pid": pid, **{key: text or None for key, text in texts.items()}, "gpus": gpus})
 
 
-def _text(pid: int, owner: Owner | None, gpus: list[str] | None) -> str:
+def _lives(host: Host, pid: int) -> bool:
+    """Tell whether there is such a process, though perhaps one that may not be looked at."""
+    try:
+        return host.maybe_proc(f"{pid}/stat") is not None
+    except OSError:
+        return True
+
+
+def _text(pid: int, owner: Owner | None, gpus: list[str] | None, *, gone: bool) -> str:
+    held = f" gpus {','.join(gpus)}" if gpus else ""
+    if owner is None and gone:
+        return f"{pid}: no such process{held}"
     if owner is None:
-        return f"{pid}: no owner: not in a pod, container, job or service, or no such process"
+        return f"{pid}: no owner: not in a pod, container, job or service{held}"
     words = [
         f"{pid}: {owner.kind}",
         f"{owner.namespace}/{owner.workload}" if owner.namespace else owner.workload,
@@ -75,8 +87,7 @@ def _text(pid: int, owner: Owner | None, gpus: list[str] | None) -> str:
         ("task", owner.slurm_task),
         ("uid", owner.uid),
         ("qos", owner.qos),
-        ("gpus", ",".join(gpus or ())),
     ):
         if text:
             words.append(f"{word} {text}")
-    return " ".join(words)
+    return " ".join(words) + held
