@@ -26,6 +26,7 @@ NEVER_CAPTURED = {
     "gpuwait_gpu_time_seconds_total": "needs the sampler",
     "gpuwait_gpu_waiting_seconds_total": "needs the sampler",
     "gpuwait_gpu_price_per_hour": "needs the sampler",
+    "gpuwait_workload_blocked_threads": "needs the sampler",
     "gpuwait_delay_samples_dropped_total": "needs the sampler",
     "gpuwait_delay_accounting_coverage_ratio": "needs the sampler",
     "gpuwait_build_info": "volatile",

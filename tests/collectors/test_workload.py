@@ -7,6 +7,7 @@ import pytest
 from gpuwait.collector import Reason
 from gpuwait.collectors import cgroup, workload
 from gpuwait.kernel.process import parse_open_files_limit, parse_threads
+from gpuwait.wait.snapshot import Host, Snapshot, Thread, WaitClass, Workload
 from gpuwait.workload.tree import WorkloadTree
 
 POD = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice"
@@ -123,3 +124,17 @@ def test_threads_absent(text):
 def test_limit_absent(text):
     """No line, or no limit, is absence."""
     assert parse_open_files_limit(text) is None
+
+
+def test_blocked_threads_of_the_last_look(pod):
+    """Threads in state D by the sampler; a sample of them, or processes without a cgroup, give no count."""
+    waits = Thread(0.0, 0.0, state="D", wait=WaitClass.NFS)
+    loads = {
+        LABELS: Workload(threads={1: waits, 2: waits, 3: Thread(1.0, 0.0, state="R")}, thread_count=3),
+        ("slurm", "", "7", "0"): Workload(threads={4: waits}, thread_count=5000),
+        ("other", "", "process 41", ""): Workload(threads={5: waits}, thread_count=1),
+    }
+    found = sources(pod)
+    found.wait = SimpleNamespace(snapshot=Snapshot(1.0, Host(), (), loads))
+    samples, _ = pod.run(workload.COLLECTOR, found)
+    assert samples == {("workload_blocked_threads", *LABELS): 2}

@@ -20,6 +20,13 @@ THREADS = Family(
     "/proc/PID/status Threads, of every process in the cgroup",
     WORKLOAD,
 )
+BLOCKED = Family(
+    "gpuwait_workload_blocked_threads",
+    "gauge",
+    "Threads of a GPU workload that were in uninterruptible sleep (state D) at the last look.",
+    "/proc/PID/task/TID/stat and wchan, by the sampler; benign waits left out",
+    WORKLOAD,
+)
 OPEN_FILES = Family(
     "gpuwait_workload_open_files",
     "gauge",
@@ -58,8 +65,17 @@ def collect(sources: Sources) -> Iterator[Sample]:
         if worst[1]:
             yield OPEN_FILES, labels, worst[0]
             yield OPEN_FILES_LIMIT, labels, worst[1]
+    yield from _blocked(sources)
     if seen and refused == seen:
         raise NoData(Reason.NO_PERMISSION, f"{sources.host.procfs}/PID/fd of GPU processes")
+
+
+def _blocked(sources: Sources) -> Iterator[Sample]:
+    snapshot = sources.wait.snapshot if sources.wait else None
+    for key, load in snapshot.workloads.items() if snapshot else ():
+        # Keys outside cgroups name a pid; and a sample of the threads is no count of them.
+        if key[0] != "other" and 0 < load.thread_count <= len(load.threads):
+            yield BLOCKED, key, sum(thread.wait is not None for thread in load.threads.values())
 
 
 def _threads(host: Host, pid: int) -> int:
@@ -73,6 +89,6 @@ def _limit(host: Host, pid: int) -> int | None:
 COLLECTOR = Collector(
     name="workload",
     help="Threads and open files of the workloads that hold a GPU.",
-    families=(THREADS, OPEN_FILES, OPEN_FILES_LIMIT),
+    families=(THREADS, BLOCKED, OPEN_FILES, OPEN_FILES_LIMIT),
     collect=collect,
 )
