@@ -8,8 +8,12 @@ from typing import TextIO
 
 from gpuwait.collector import Reason
 from gpuwait.explain.model import Lost
+from gpuwait.explain.wording import printable
 from gpuwait.gather import Outcome
 from gpuwait.risks import Finding, findings
+
+#: Characters of one text: names of mounts and devices come from outside.
+MOST = 1000
 
 #: What is lost without a source, and what brings it back: a command, or a sentence where there is
 #: none that fits every host. A source that is not listed is no loss: the node has no such thing.
@@ -93,15 +97,8 @@ def losses(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
 def _sources(outcomes: Sequence[Outcome], out: TextIO) -> None:
     out.write("Sources\n")
     for outcome in outcomes:
-        count = sum(map(len, outcome.groups.values()))
-        if not outcome.success:
-            state = "FAILS"
-        elif outcome.reason and not count:
-            state = "absent"
-        else:
-            state = "partly" if outcome.reason else "ok"
-        rest = f" - {printable(outcome.detail)}" if outcome.detail else ""
-        out.write(f"  {outcome.collector.name:15} {state:7} {count:5} series{rest}\n")
+        rest = f" - {printable(outcome.detail, MOST)}" if outcome.detail else ""
+        out.write(f"  {outcome.collector.name:15} {outcome.state:7} {outcome.series:5} series{rest}\n")
 
 
 def _list(title: str, items: Sequence[Finding], out: TextIO) -> None:
@@ -109,14 +106,9 @@ def _list(title: str, items: Sequence[Finding], out: TextIO) -> None:
         return
     out.write(f"\n{title}\n")
     for item in items:
-        out.write(f"  {printable(item.what)}\n")
-        out.write(textwrap.indent(textwrap.fill(printable(item.why), 96), "      ") + "\n")
-        fix = printable(item.fix)
+        out.write(f"  {printable(item.what, MOST)}\n")
+        out.write(textwrap.indent(textwrap.fill(printable(item.why, MOST), 96), "      ") + "\n")
+        fix = printable(item.fix, MOST)
         # A name that cannot be shown cannot be pasted either.
         prompt = "$ " if item.command and "\N{REPLACEMENT CHARACTER}" not in fix else ""
         out.write(f"      {prompt}{fix}\n")
-
-
-def printable(text: str) -> str:
-    """The text without control characters: names of mounts and devices come from outside."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

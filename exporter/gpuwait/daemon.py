@@ -52,6 +52,12 @@ class Parts:
     recent: Recent
     sampler: Sampler
 
+    def read_gpus(self) -> None:
+        """Start the GPU reader and wait for its first reading, for commands that run once."""
+        if self.sources.gpu is not None:
+            self.sources.gpu.start()
+            self.sources.gpu.wait_first(FIRST_READING)
+
     def start(self) -> None:
         """Start the GPU reader and the sampler, where there is one."""
         if self.sources.gpu is not None:
@@ -159,15 +165,11 @@ def _first(parts: Parts, app: Application) -> None:
 def gather_once(config: Config) -> tuple[list[Outcome], dict[str, int]]:
     """Outcomes of one scrape, and what was dropped by collector; raises ConfigError."""
     parts = build(config)
-    reader = parts.sources.gpu
-    if reader is not None:
-        reader.start()
-        reader.wait_first(FIRST_READING)
+    parts.read_gpus()
     try:
         return parts.gatherer.gather(), parts.gatherer.dropped
     finally:
-        if reader is not None:
-            reader.stop()
+        parts.stop()
 
 
 def inspect(config: Config) -> tuple[list[Outcome], tuple[Lost, ...]]:
@@ -176,10 +178,7 @@ def inspect(config: Config) -> tuple[list[Outcome], tuple[Lost, ...]]:
     Raises ConfigError.
     """
     parts = build(config)
-    reader = parts.sources.gpu
-    if reader is not None:
-        reader.start()
-        reader.wait_first(FIRST_READING)
+    parts.read_gpus()
     try:
         parts.sampler.tick()
         time.sleep(0.5)
@@ -217,11 +216,7 @@ def once(config: Config) -> bytes:
 def observe(config: Config, seconds: float) -> Report:
     """The report of an own sampler after so many seconds; raises ConfigError."""
     parts = build(config)
-    reader = parts.sources.gpu
-    if reader is not None:
-        # What is judged begins with the first reading, not with the start of the reader.
-        reader.start()
-        reader.wait_first(FIRST_READING)
+    parts.read_gpus()  # what is judged begins with the first reading, not with the start of the reader
     parts.sampler.start()
     try:
         time.sleep(seconds + 0.5)

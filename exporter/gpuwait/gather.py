@@ -51,6 +51,20 @@ class Outcome:
     dropped: int = 0
     hurried: bool = False
 
+    @property
+    def series(self) -> int:
+        """Number of samples."""
+        return sum(map(len, self.groups.values()))
+
+    @property
+    def state(self) -> str:
+        """One word for people: `ok`, `partly`, `absent` or `fails`."""
+        if not self.success:
+            return "fails"
+        if not self.reason:
+            return "ok"
+        return "partly" if self.series else "absent"
+
 
 def call(collector: Collector, sources: Sources) -> Outcome:
     """Run one collector to its end. Raises nothing: every exception becomes an outcome."""

@@ -95,11 +95,4 @@ class Pages:
 
 
 def _source(outcome: Outcome) -> Source:
-    series = sum(map(len, outcome.groups.values()))
-    if not outcome.success:
-        state = "fails"
-    elif outcome.reason and not series:
-        state = "absent"
-    else:
-        state = "partly" if outcome.reason else "ok"
-    return Source(outcome.collector.name, state, series, outcome.detail)
+    return Source(outcome.collector.name, outcome.state, outcome.series, outcome.detail)

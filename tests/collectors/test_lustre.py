@@ -2,7 +2,6 @@
 
 import pytest
 
-from gpuwait.collector import NoData
 from gpuwait.collectors.lustre import COLLECTOR
 from gpuwait.gather import call
 from gpuwait.host import Host
@@ -77,4 +76,3 @@ def test_a_directory_without_dash_is_its_own_name():
 def test_nothing_but_rows_is_read():
     """Text of another kind gives no rows."""
     assert parse_stats("<html>\n\x00\n1 2 3 4 5 6 7\n") == []
-    assert NoData

@@ -127,14 +127,24 @@ def test_limit_absent(text):
 
 
 def test_blocked_threads_of_the_last_look(pod):
-    """Threads in state D by the sampler; a sample of them, or processes without a cgroup, give no count."""
+    """Threads in state D by the sampler; a sample of them, hidden wait channels, or no cgroup, give none."""
     waits = Thread(0.0, 0.0, state="D", wait=WaitClass.NFS)
     loads = {
-        LABELS: Workload(threads={1: waits, 2: waits, 3: Thread(1.0, 0.0, state="R")}, thread_count=3),
-        ("slurm", "", "7", "0"): Workload(threads={4: waits}, thread_count=5000),
-        ("other", "", "process 41", ""): Workload(threads={5: waits}, thread_count=1),
+        LABELS: Workload(
+            threads={1: waits, 2: waits, 3: Thread(1.0, 0.0, state="R")}, thread_count=3, looks=1
+        ),
+        ("slurm", "", "7", "0"): Workload(threads={4: waits}, thread_count=5000, looks=1),
+        ("other", "", "process 41", ""): Workload(threads={5: waits}, thread_count=1, looks=1),
+        ("slurm", "", "8", "0"): Workload(threads={6: waits}, thread_count=1, looks=0),
     }
     found = sources(pod)
     found.wait = SimpleNamespace(snapshot=Snapshot(1.0, Host(), (), loads))
     samples, _ = pod.run(workload.COLLECTOR, found)
     assert samples == {("workload_blocked_threads", *LABELS): 2}
+
+
+def test_a_sum_over_too_many_processes_is_none(pod, monkeypatch):
+    """Where not every process is looked at there is no sum of threads."""
+    monkeypatch.setattr(workload, "MOST_PROCESSES", 3)
+    samples, _ = pod.run(workload.COLLECTOR, sources(pod, 100))
+    assert ("workload_threads", *LABELS) not in samples

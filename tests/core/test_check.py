@@ -4,9 +4,10 @@ import io
 
 import pytest
 
-from gpuwait.check import _list, losses, printable
+from gpuwait.check import _list, losses
 from gpuwait.collector import Collector
 from gpuwait.collectors import infiniband
+from gpuwait.explain.wording import printable
 from gpuwait.gather import Outcome, call
 from gpuwait.host import Host
 from gpuwait.metrics import Family

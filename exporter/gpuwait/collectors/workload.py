@@ -9,7 +9,7 @@ from gpuwait.host import Host
 from gpuwait.kernel.process import parse_open_files_limit, parse_threads
 from gpuwait.metrics import Family, Sample
 from gpuwait.sources import Sources
-from gpuwait.workload.gpu_users import gpu_users, open_files, processes_of
+from gpuwait.workload.gpu_users import MOST_PROCESSES, gpu_users, open_files, processes_of
 
 WORKLOAD = ("workload_kind", "workload_namespace", "workload", "workload_container")
 
@@ -49,7 +49,8 @@ def collect(sources: Sources) -> Iterator[Sample]:
     for labels, pids in gpu_users(sources.gpu, sources.workloads).items():
         group = sources.workloads.find(labels) if sources.workloads else None
         threads, worst = 0, (0, 0)
-        for pid in processes_of(sources.host, group, pids):
+        processes = processes_of(sources.host, group, pids)
+        for pid in processes:
             seen += 1
             threads += _threads(sources.host, pid)
             try:
@@ -60,7 +61,7 @@ def collect(sources: Sources) -> Iterator[Sample]:
             limit = _limit(sources.host, pid) if files else None
             if files and limit and (not worst[1] or files / limit > worst[0] / worst[1]):
                 worst = (files, limit)
-        if threads:
+        if threads and len(processes) < MOST_PROCESSES:  # beyond it the sum would lack some
             yield THREADS, labels, threads
         if worst[1]:
             yield OPEN_FILES, labels, worst[0]
@@ -74,7 +75,8 @@ def _blocked(sources: Sources) -> Iterator[Sample]:
     snapshot = sources.wait.snapshot if sources.wait else None
     for key, load in snapshot.workloads.items() if snapshot else ():
         # Keys outside cgroups name a pid; and a sample of the threads is no count of them.
-        if key[0] != "other" and 0 < load.thread_count <= len(load.threads):
+        # Without looks wait channels are hidden, and blocked threads look like benign ones.
+        if key[0] != "other" and load.looks and 0 < load.thread_count <= len(load.threads):
             yield BLOCKED, key, sum(thread.wait is not None for thread in load.threads.values())
 
 

@@ -37,12 +37,9 @@ class Kept:
 
     def read(self, path: str) -> bytes:
         """Content of a file of one record, such as `stat` or a file of a cgroup. Raises OSError."""
-        self.at = path
-        descriptor = self._open.get(path)
+        descriptor = self._descriptor(path)
         if descriptor is None:
-            descriptor = self._keep(path)
-            if descriptor is None:
-                return read_bytes(path)
+            return read_bytes(path)
         try:
             text = os.pread(descriptor, PIECE, 0)
             return text if len(text) < PIECE else self._rest(descriptor, text)
@@ -50,14 +47,17 @@ class Kept:
             self.close(path)
             raise
 
+    def _descriptor(self, path: str) -> int | None:
+        """The kept one or a new one, None where there are enough."""
+        self.at = path
+        known = self._open.get(path)
+        return self._keep(path) if known is None else known
+
     def read_all(self, path: str) -> bytes:
         """Content of a file of many records, such as `vmstat`, which comes in pieces. Raises OSError."""
-        self.at = path
-        descriptor = self._open.get(path)
+        descriptor = self._descriptor(path)
         if descriptor is None:
-            descriptor = self._keep(path)
-            if descriptor is None:
-                return read_bytes(path)
+            return read_bytes(path)
         try:
             os.lseek(descriptor, 0, os.SEEK_SET)
             return self._rest(descriptor, b"", seek=False)

@@ -191,7 +191,9 @@ class ThreadReader:
         threads = {tid: t.thread for tid, t in tracks.by_tid.items() if t.thread is not None}
         looks, blocked = tracks.looks, tracks.blocked
         tracks.looks, tracks.blocked = 0, {}
-        return threads, tracks.count, looks, {} if self.hidden else blocked
+        if self.hidden:  # no look said anything: not the same as looks that found nothing
+            return threads, tracks.count, 0, {}
+        return threads, tracks.count, looks, blocked
 
     def processes(self, key: Key) -> Iterator[tuple[int, float]]:
         """Process id and start, in seconds after boot, of the processes whose first thread is looked at."""
