@@ -48,8 +48,9 @@ test-stalls: venv-test fake-nvml  ## root: real compaction, reclaim, swap, throt
 verdicts: venv-test fake-nvml  ## root: the matrix of cause provoked against cause named; ARGS='--runs 3'
 	$(BIN)/python tests/stalls/verdicts.py $(ARGS)
 
-test-gpu: venv-test  ## on a machine with an NVIDIA GPU: compare with nvidia-smi under load
+test-gpu: venv-test  ## on a machine with an NVIDIA GPU: compare with nvidia-smi under load; as root also starve it
 	$(BIN)/python tests/real_gpu/check.py || [ $$? -eq 77 ]
+	$(BIN)/python tests/real_gpu/starve.py || [ $$? -eq 77 ]
 
 bench: venv-run  ## CPU, memory and latency beside node_exporter; ARGS='--root DIR' for a tree with proc and sys
 	$(BIN)/python tests/bench/compare.py $(ARGS)

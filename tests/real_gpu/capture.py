@@ -145,6 +145,7 @@ class Capture:
                 "index": index,
                 "nvmlDeviceGetHandleByIndex_v2": ERRORS.get(error.value, "NVML_ERROR_UNKNOWN"),
             }
+        self.events(handle)
         return {
             "index": index,
             "nvmlDeviceGetHandleByIndex_v2": "NVML_SUCCESS",
@@ -155,6 +156,18 @@ class Capture:
             "calls": self.calls(handle),
             "mig_devices": list(self.mig(handle)),
         }
+
+    def events(self, handle: Any) -> None:
+        """Only the time that a look at the critical errors takes, with nothing there: it must not wait."""
+        try:
+            group = nvml.nvmlEventSetCreate()
+            nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, group)
+        except nvml.NVMLError as error:
+            print(f"no events: {error}")
+            return
+        said = self.ask("nvmlEventSetWait_v2(0)", lambda: nvml.nvmlEventSetWait_v2(group, 0).eventType)
+        print(f"a look at the critical errors, with nothing there: {said}")
+        nvml.nvmlEventSetFree(group)
 
     def mig(self, handle: Any) -> Any:
         """The MIG parts of a GPU, None for an empty place."""

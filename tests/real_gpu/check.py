@@ -138,6 +138,15 @@ def print_calls(taken: capture.Capture, init_s: float) -> None:
         print(f"  {name:46} {times:5} {median:9.1f} {longest:9.1f}")
 
 
+def print_cost(
+    before: dict[str, tuple[float, float]], after: dict[str, tuple[float, float]], seconds: float
+) -> None:
+    """What the daemon and the GPU reader use, with a scrape every 0.7 s."""
+    for name, (cpu, rss) in after.items():
+        used = cpu - before.get(name, (0.0, 0.0))[0]
+        print(f"cost of {name}: {used / seconds:.2%} of a core, {rss:.1f} MiB resident")
+
+
 def check_load(daemon: scraped.Daemon, uuid: str, kind: str | None) -> list[compare.Line]:
     """The load is known: half of the time, if the kernel could be loaded."""
     if kind != "spin":
@@ -158,7 +167,9 @@ def run(options: argparse.Namespace, out: Path) -> int:
     work = contextlib.nullcontext() if options.no_load else load(uuid, options.seconds + 20)
     with scraped.running(options.exporter, out / "real-gpu.log") as daemon, work as kind:
         time.sleep(0 if options.no_load else 3)
+        before = daemon.cost()
         watch, listed = observe(daemon, options.seconds)
+        print_cost(before, daemon.cost(), options.seconds)
         busy = capture.Capture().state() if kind else state
         lines = lines_of(busy, daemon, watch, listed) + check_load(daemon, uuid, kind)
     print_lines(lines)

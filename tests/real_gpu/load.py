@@ -1,4 +1,4 @@
-"""Keeps one NVIDIA GPU busy for one second of every two, with nothing but the CUDA driver.
+"""Keeps one NVIDIA GPU busy for one second of every two, or 50 ms a batch, with nothing but the CUDA driver.
 
 Prints one JSON line once the load runs, or one with "error" (exit 1). Choose the GPU by
 CUDA_VISIBLE_DEVICES. The kernel waits on the GPU's own clock: a kernel is resident, which is
@@ -8,10 +8,12 @@ what the driver counts as utilisation, whatever the card.
 import argparse
 import ctypes
 import json
+import os
 import sys
 import time
 
 SLICE_NS = 50_000_000
+BATCH_BYTES = 1024
 BLOCKS, THREADS = 64, 128
 BLOCKING_SYNC = 4
 
@@ -102,11 +104,14 @@ class Gpu:
             self.call("cuMemsetD32Async", self.memory, ctypes.c_uint(7), ctypes.c_size_t(self.words), None)
         self.call("cuCtxSynchronize")
 
+    def step(self) -> None:
+        """One piece of work, about 50 ms."""
+        (self.spin if self.kind == "spin" else self.memset)()
+
     def busy_until(self, moment: float) -> None:
         """Work until this time of the monotonic clock."""
-        work = self.spin if self.kind == "spin" else self.memset
         while time.monotonic() < moment:
-            work()
+            self.step()
 
 
 def main() -> int:
@@ -114,10 +119,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--memory-mib", type=int, default=1024)
+    parser.add_argument(
+        "--batches", type=int, metavar="FD", help="one step for each batch read from this descriptor"
+    )
     options = parser.parse_args()
     try:
         gpu = Gpu(options.memory_mib << 20)
         print(json.dumps({"kind": gpu.kind, "memory_mib": options.memory_mib}), flush=True)
+        while options.batches is not None and os.read(options.batches, BATCH_BYTES):
+            gpu.step()
         start = time.monotonic()
         for turn in range(int(options.seconds / 2)):
             gpu.busy_until(start + 2 * turn + 1)

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 START_S = 30
@@ -35,9 +36,23 @@ def command() -> list[str]:
 class Daemon:
     """A running daemon."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pid: int) -> None:
         self.url = f"http://127.0.0.1:{port}/metrics"
+        self.pid = pid
         self.scrapes: list[Scrape] = []
+
+    def cost(self) -> dict[str, tuple[float, float]]:
+        """CPU seconds and MiB by name of the process: the daemon and its children."""
+        tree = [psutil.Process(self.pid)]
+        tree += tree[0].children(recursive=True)
+        found = {}
+        for process in tree:
+            times = process.cpu_times()
+            found[f"{process.name()} {process.pid}"] = (
+                times.user + times.system,
+                process.memory_info().rss / 2**20,
+            )
+        return found
 
     def scrape(self) -> Scrape:
         """One scrape; it is kept as well."""
@@ -97,7 +112,7 @@ def running(given: str | None, log: Path) -> Iterator[Daemon]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(words, stdout=output, stderr=output, env=dict(os.environ))
-    daemon = Daemon(port)
+    daemon = Daemon(port, process.pid)
     try:
         wait_until_ready(daemon, process, log)
         yield daemon

@@ -55,6 +55,7 @@ class Group:
             owners = [m[1] for m in mounts if m[2] == "cgroup" and controller in m[3].split(",")]
             if not owners:
                 self.version = 2
+                controller = {"cpuacct": "cpu"}.get(controller, controller)
                 owners = [m for m in v2 if controller in read(f"{m}/cgroup.controllers").split()]
             if not owners:
                 raise LookupError(f"no cgroup hierarchy offers {controller}")

@@ -146,6 +146,11 @@ ADVICE: Mapping[Cause, Advice] = {
             Step("write checkpoints with O_DIRECT, or call fsync piece by piece while writing"),
             Step("let ranks write one after another, or to a disk that the loaders do not read from"),
             Step(
+                "where the node is far below its limit: on cgroup v2 a workload at its memory limit has a dirty "
+                "limit of its own; give it more memory",
+                "grep -E '^file_(dirty|writeback) ' /sys/fs/cgroup/GROUP/memory.stat",
+            ),
+            Step(
                 "keep the setting over a reboot",
                 "echo 'vm.dirty_background_bytes = 268435456' > /etc/sysctl.d/90-gpuwait-writeback.conf "
                 "&& sysctl --system",
