@@ -26,17 +26,18 @@ format: venv-test  ## mend what a formatter can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: venv-run  ## write exporter/METRICS.md from the code
+generate: venv-test  ## write exporter/METRICS.md and the dashboards from the code
 	$(BIN)/gpuwait metrics --format markdown >exporter/METRICS.md.new
 	mv exporter/METRICS.md.new exporter/METRICS.md
+	$(BIN)/python -m dashboards.build
 
 check-generated: generate  ## fail where a generated file is stale
-	git diff --exit-code -- exporter/METRICS.md
+	git diff --exit-code -- exporter/METRICS.md 'dashboards/*.json'
 
 fake-nvml:  ## build the fake NVML that tests use (needs cc)
 	$(MAKE) -s -C tests/fakes/nvml OUT=../../../build/fake-nvml
 
-test-e2e: venv-test  ## against the real node_exporter and promtool (Debian: prometheus prometheus-node-exporter)
+test-e2e: venv-test fake-nvml  ## against the real node_exporter and promtool (Debian: prometheus prometheus-node-exporter)
 	$(BIN)/pytest -q -m e2e $(ARGS)
 
 test-root: venv-test  ## what needs root

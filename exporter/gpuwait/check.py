@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 from gpuwait.collector import Reason
@@ -11,6 +12,7 @@ from gpuwait.explain.model import Lost
 from gpuwait.explain.wording import printable
 from gpuwait.gather import Outcome
 from gpuwait.risks import Finding, findings
+from gpuwait.workload import readiness
 
 #: Characters of one text: names of mounts and devices come from outside.
 MOST = 1000
@@ -49,19 +51,35 @@ REMEDIES: dict[tuple[str, Reason], tuple[str, str, bool]] = {
 }
 
 
-def report(outcomes: Sequence[Outcome], signals: Sequence[Lost], out: TextIO) -> int:
-    """Print the report on one gathering. 0 where nothing is lost and nothing risky, else 1.
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What `check` reports on.
 
-    signals: of the wait causes, that this node does not give.
+    lost:    signals of the wait causes that this node does not give.
+    sources: of names and owners; missing: what they do not tell.
     """
+
+    outcomes: list[Outcome]
+    lost: tuple[Lost, ...]
+    sources: tuple[readiness.Source, ...]
+    missing: tuple[readiness.Missing, ...]
+
+
+def report(found: Inspection, out: TextIO) -> int:
+    """Print the report on one gathering. 0 where nothing is lost and nothing risky, else 1."""
+    outcomes, signals = found.outcomes, found.lost
     lost = list(losses(outcomes))
     told = any("psi=1" in finding.fix for finding in lost)
     for item in signals:
         if not (told and "psi=1" in item.enable):
             what = f"wait causes: {', '.join(item.signals)}"
             lost.append(Finding(what, item.reason, item.enable, command=False))
+    lost += [Finding(item.what, item.why, item.fix, command=False) for item in found.missing]
     risky = findings(outcomes)
     _sources(outcomes, out)
+    out.write("\nNames and owners\n")
+    for source in found.sources:
+        out.write(f"  {source.name:15} {source.state:7} {printable(source.detail, MOST)}\n")
     _list("Lost, and what brings it back", lost, out)
     _list("Risky settings of this node", risky, out)
     out.write(f"\n{len(lost)} lost, {len(risky)} risky\n")

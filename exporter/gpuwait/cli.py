@@ -48,7 +48,7 @@ def _explain_flags(command: Parser) -> None:
     command.add_argument("--format", choices=("text", "markdown", "json"), default="text")
     command.add_argument(
         "--for", dest="seconds", default="10s", metavar="TIME",
-        help="how long to look where no daemon runs (default 10s)",
+        help="how long to look where no daemon runs, or with --path flags (default 10s)",
     )  # fmt: skip
     command.add_argument("--url", help="a daemon's verdict (default http://127.0.0.1:9410/api/v1/verdict)")
 
@@ -64,6 +64,11 @@ def _demo_flags(command: Parser) -> None:
         help="address for --serve (default 127.0.0.1:9410)",
     )  # fmt: skip
     command.add_argument("--speed", default="1", metavar="X", help="times as fast as life (default 1)")
+    command.add_argument(
+        "--workload", metavar="W",
+        help="who waits: slurm/JOB or pod/NAMESPACE/POD; the same for several makes them nodes of one job",
+    )  # fmt: skip
+    command.add_argument("--price", type=float, metavar="X", help="price of a GPU and hour, for what is lost")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,21 +109,32 @@ def _once(config: Config, _: argparse.Namespace) -> int:
 def _check(config: Config, _: argparse.Namespace) -> int:
     from gpuwait import check, daemon  # noqa: PLC0415 - the other commands need none of it
 
-    return check.report(*daemon.inspect(config), sys.stdout)
+    return check.report(daemon.inspect(config), sys.stdout)
+
+
+def _elsewhere(parsed: argparse.Namespace) -> bool:
+    """Whether the command line names another host's files: then the daemon of this host is not meant."""
+    return any(value for name, value in vars(parsed).items() if name in {"path_procfs", "path_sysfs", "path_rootfs"})
 
 
 def _explain(config: Config, parsed: argparse.Namespace) -> int:
     from gpuwait import daemon, explain  # noqa: PLC0415 - the other commands need none of it
 
+    report, why = None, ""
     try:
         seconds = explain.parse_duration(parsed.seconds)
-        report = explain.ask(parsed.url or explain.DEFAULT_URL)
+        if parsed.url or not _elsewhere(parsed):
+            report = explain.ask(parsed.url or explain.DEFAULT_URL)
     except ValueError as error:
         raise ConfigError(f"explain: {error}") from error
+    except explain.LockedError as error:
+        why = str(error)
     if report is None and parsed.url:
-        raise ConfigError(f"explain: --url: no verdict at {parsed.url}")
+        raise ConfigError(f"explain: --url: {why or f'no verdict at {parsed.url}'}")
     if report is None:
-        sys.stderr.write(f"no daemon answers at {explain.DEFAULT_URL}: looking for {seconds:g} s\n")
+        asked = f"no daemon answers at {explain.DEFAULT_URL}"
+        why = why or ("--path: the daemon of this host is not asked" if _elsewhere(parsed) else asked)
+        sys.stderr.write(f"{why}\nlooking for {seconds:g} s without it\n")
         report = daemon.observe(config, seconds)
     if parsed.format == "json":
         sys.stdout.write(explain.as_json(report) + "\n")
@@ -136,7 +152,9 @@ def _demo(_: Config, parsed: argparse.Namespace) -> int:
         if parsed.serve:
             if parsed.name is None or parsed.all:
                 raise ConfigError("demo: --serve needs the NAME of one incident")
-            return demo_live.serve(parsed.name, parsed.address, float(parsed.speed))
+            return demo_live.serve(
+                parsed.name, parsed.address, float(parsed.speed), parsed.workload, parsed.price
+            )
         if parsed.all:
             return demo.run_all(sys.stdout)
         if parsed.name is None:
@@ -156,7 +174,8 @@ def _whois(config: Config, parsed: argparse.Namespace) -> int:
         raise ConfigError(f"whois: {wrong[0]!r} is no process id")
     gpus_of = daemon.holders(config)
     pids = [int(p) for p in parsed.pids]
-    return whois.run(config.host(), pids, as_json=parsed.json, out=sys.stdout, gpus_of=gpus_of)
+    with daemon.names(config, pids) as tree:
+        return whois.run(config.host(), pids, as_json=parsed.json, out=sys.stdout, gpus_of=gpus_of, tree=tree)
 
 
 def _metrics(_: Config, parsed: argparse.Namespace) -> int:

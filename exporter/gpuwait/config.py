@@ -14,6 +14,7 @@ from gpuwait.listen import parse_address
 from gpuwait.settings import Settings, SettingsError
 from gpuwait.settings import parse as parse_settings
 from gpuwait.sources import CollectorOptions, Filter
+from gpuwait.workload.owners import Owners
 
 #: Devices that say nothing about storage: compressed memory, images, floppies.
 NO_DISKS = r"(loop|ram|zram|fd)\d+"
@@ -87,6 +88,20 @@ class Config:
     path_sysfs: str = _option("path.sysfs", "mount point of sysfs", "/sys", metavar="DIR")
     path_rootfs: str = _option("path.rootfs", "root of the host's file system", "/", metavar="DIR")
     path_udev_data: str = _option("path.udev.data", "udev's database", "/run/udev/data", metavar="DIR")
+    path_pod_resources: str = _option(
+        "path.pod-resources",
+        "the kubelet's PodResources socket (default: the usual places below --path.rootfs)",
+        "",
+        metavar="FILE",
+    )
+    path_gpu_jobs: tuple[str, ...] = _option(
+        "path.gpu-jobs",
+        "directory where a Slurm prolog writes the job of each GPU; may be repeated "
+        "(run/exporter below --path.rootfs is always looked at)",
+        (),
+        metavar="DIR",
+        repeat=True,
+    )
     log_level: str = _option(
         "log.level", "least severe line to log", "info", choices=("debug", "info", "warn", "error")
     )
@@ -153,6 +168,12 @@ class Config:
     web_max_requests: int = _option(
         "web.max-requests", "scrapes in hand at once; 503 beyond", 16, parse=_count, metavar="N"
     )
+    web_config_file: str = _option(
+        "web.config.file",
+        "YAML file with TLS, client certificates, users and headers, in the format of other exporters",
+        "",
+        metavar="FILE",
+    )
     config_file: str = _option(
         "config.file", "YAML file with thresholds of the wait causes and prices of GPUs", "", metavar="FILE"
     )
@@ -178,6 +199,15 @@ class Config:
             self.path_sysfs.rstrip("/") or "/",
             self.path_rootfs,
             self.path_udev_data,
+        )
+
+    def owners(self) -> Owners:
+        """What says whose processes and GPUs are, not started. Raises ConfigError."""
+        return Owners.build(
+            self.host(),
+            self.collector_options().cgroups,
+            kubelet_socket=self.path_pod_resources,
+            job_directories=self.path_gpu_jobs,
         )
 
     def settings(self) -> Settings:

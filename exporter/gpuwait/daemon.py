@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import resource
@@ -9,15 +10,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuwait import __version__
+from gpuwait.check import Inspection
 from gpuwait.collectors import ALL
 from gpuwait.config import Config, ConfigError
 from gpuwait.explain import Recent, Report, sleeps
 from gpuwait.explain.lost import lost
-from gpuwait.explain.model import Lost
 from gpuwait.exposition import Exposition
 from gpuwait.gather import Gatherer, Outcome
 from gpuwait.gpu.client import GpuClient
@@ -25,6 +27,7 @@ from gpuwait.listen import format_address, open_sockets
 from gpuwait.pages import Pages
 from gpuwait.settings import Settings
 from gpuwait.sources import Sources
+from gpuwait.strict_yaml import FileError
 from gpuwait.thresholds import Thresholds
 from gpuwait.wait import delays
 from gpuwait.wait.engine import Engine
@@ -34,7 +37,12 @@ from gpuwait.wait.sampler import Sampler
 from gpuwait.wait.snapshot import Snapshot
 from gpuwait.wait.verdict import Verdict
 from gpuwait.web import Application, Server
+from gpuwait.workload import readiness
+from gpuwait.workload.owners import Owners
 from gpuwait.workload.tree import WorkloadTree
+
+if TYPE_CHECKING:
+    from gpuwait.web_door import Door
 
 log = logging.getLogger(__name__)
 
@@ -51,15 +59,20 @@ class Parts:
     live: Live
     recent: Recent
     sampler: Sampler
+    owners: Owners
 
     def read_gpus(self) -> None:
-        """Start the GPU reader and wait for its first reading, for commands that run once."""
+        """Start the readers and wait for their first readings, for commands that run once."""
+        self.owners.start()
         if self.sources.gpu is not None:
             self.sources.gpu.start()
+        self.owners.wait_first()
+        if self.sources.gpu is not None:
             self.sources.gpu.wait_first(FIRST_READING)
 
     def start(self) -> None:
-        """Start the GPU reader and the sampler, where there is one."""
+        """Start the readers and the sampler, where there is one."""
+        self.owners.start()
         if self.sources.gpu is not None:
             self.sources.gpu.start()
         self.sampler.start()
@@ -67,6 +80,7 @@ class Parts:
     def stop(self) -> None:
         """End both; takes a second at most each."""
         self.sampler.stop()
+        self.owners.stop()
         if self.sources.gpu is not None:
             self.sources.gpu.stop()
 
@@ -75,7 +89,8 @@ def build(config: Config) -> Parts:
     """All parts of this run, not started; raises ConfigError."""
     host, options, settings = config.host(), config.collector_options(), config.settings()
     sources = Sources(host=host, options=options)
-    sources.workloads = WorkloadTree(host, time.monotonic, options.cgroups)
+    owners = config.owners()
+    sources.workloads, sources.claims = owners.tree, owners.claims
     if any(c.name == "gpu" for c in config.collectors):
         sources.gpu = GpuClient(rootfs=host.rootfs)
     limits = Thresholds(settings.thresholds)
@@ -88,7 +103,7 @@ def build(config: Config) -> Parts:
 
     sampler = Sampler(sources, Engine(limits), live.ledger, live, after=after)
     gatherer = Gatherer(config.collectors, sources, deadline=config.collector_timeout)
-    return Parts(sources, gatherer, live, recent, sampler)
+    return Parts(sources, gatherer, live, recent, sampler, owners)
 
 
 def prices(settings: Settings, snapshot: Snapshot) -> dict[tuple[int, str], float]:
@@ -100,6 +115,7 @@ def prices(settings: Settings, snapshot: Snapshot) -> dict[tuple[int, str], floa
 def serve(config: Config) -> int:
     """Run the daemon until SIGTERM or SIGINT; the exit status. Raises ConfigError."""
     parts = build(config)
+    door = open_door(config.web_config_file)
     _more_files()
     try:
         sockets = open_sockets(list(config.web_listen_address))
@@ -115,7 +131,7 @@ def serve(config: Config) -> int:
         pages=pages(parts, config).routes(),
         trouble=lambda: parts.sampler.stuck,
     )
-    server = Server(app, sockets, config.web_max_requests)
+    server = Server(app, sockets, config.web_max_requests, door)
     reader = parts.sources.gpu
     if reader is not None:
         signal.signal(signal.SIGUSR1, lambda *_: reader.release())
@@ -132,6 +148,20 @@ def serve(config: Config) -> int:
     # A thread stuck in a dead driver or disk would hold up a regular exit for ever.
     sys.stderr.flush()
     os._exit(0)
+
+
+def open_door(name: str) -> Door | None:
+    """The door that the file `name` asks for, watched from now on; None for no name. Raises ConfigError."""
+    if not name:
+        return None
+    from gpuwait.web_door import Door  # noqa: PLC0415 - only those pay who have such a file
+
+    try:
+        door = Door(name)
+    except FileError as error:
+        raise ConfigError(f"--web.config.file: {error}") from error
+    door.start()
+    return door
 
 
 def _more_files() -> None:
@@ -156,6 +186,7 @@ def pages(parts: Parts, config: Config) -> Pages:
 
 def _first(parts: Parts, app: Application) -> None:
     """Gather once before the first scrape, so that it finds caches warm; then be ready."""
+    parts.owners.wait_first()
     if parts.sources.gpu is not None:
         parts.sources.gpu.wait_first(FIRST_READING)
     parts.gatherer.gather()
@@ -172,8 +203,8 @@ def gather_once(config: Config) -> tuple[list[Outcome], dict[str, int]]:
         parts.stop()
 
 
-def inspect(config: Config) -> tuple[list[Outcome], tuple[Lost, ...]]:
-    """Outcomes of one scrape, and which signals of the wait causes this node does not give.
+def inspect(config: Config) -> Inspection:
+    """Outcomes of one scrape, and what this node does not give.
 
     Raises ConfigError.
     """
@@ -184,8 +215,10 @@ def inspect(config: Config) -> tuple[list[Outcome], tuple[Lost, ...]]:
         time.sleep(0.5)
         parts.sampler.tick()
         snapshot = parts.live.snapshot
-        missing = () if snapshot is None else lost(snapshot, parts.live.reasons)
-        return parts.gatherer.gather(), missing
+        signals = () if snapshot is None else lost(snapshot, parts.live.reasons)
+        outcomes, owners = parts.gatherer.gather(), parts.owners
+        told, untold = tuple(readiness.sources(owners)), tuple(readiness.missing(owners))
+        return Inspection(outcomes, signals, told, untold)
     finally:
         parts.stop()
 
@@ -206,6 +239,20 @@ def holders(config: Config) -> Callable[[int], Sequence[str]] | None:
         for process in device.processes or ():
             found.setdefault(process.pid, []).append(device.uuid)
     return lambda pid: found.get(pid, [])
+
+
+@contextlib.contextmanager
+def names(config: Config, pids: Sequence[int]) -> Iterator[WorkloadTree]:
+    """A tree that knows the names of these processes' owners. Raises ConfigError."""
+    owners = config.owners()
+    for pid in pids:
+        owners.tree.owner_of_pid(pid)
+    owners.lookout.start()
+    try:
+        owners.wait_names()
+        yield owners.tree
+    finally:
+        owners.stop()
 
 
 def once(config: Config) -> bytes:

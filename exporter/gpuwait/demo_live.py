@@ -9,22 +9,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from gpuwait.collector import Collector
-from gpuwait.collectors import ALL
-from gpuwait.collectors.ledger import COLLECTOR as LEDGER
 from gpuwait.demo import find
+from gpuwait.demo_series import FAMILIES, REAL, series
 from gpuwait.explain import Recent
 from gpuwait.gather import Gatherer
-from gpuwait.host import Host
+from gpuwait.host import Host, label
 from gpuwait.listen import format_address, open_sockets
 from gpuwait.metrics import Family, Sample
 from gpuwait.pages import Pages
 from gpuwait.scenarios import Scenario
+from gpuwait.scenarios.rates import STORY
+from gpuwait.settings import DEAREST
 from gpuwait.sources import Sources
 from gpuwait.thresholds import Thresholds
 from gpuwait.wait.engine import Engine
 from gpuwait.wait.ledger import Ledger
 from gpuwait.wait.live import Live
-from gpuwait.wait.snapshot import Gpu, Snapshot
+from gpuwait.wait.snapshot import Key, Snapshot
 from gpuwait.web import Application, Server
 
 log = logging.getLogger(__name__)
@@ -41,19 +42,25 @@ DEMO = Family(
     "the program",
     ("scenario",),
 )
-_KNOWN = {family.name: family for collector in ALL for family in collector.families}
-_GPU = "gpuwait_gpu_"
 
 
 class Player:
     """Plays a scenario in a loop; time and ledger go on, the kernel's counters start anew each time."""
 
-    def __init__(self, scenario: Scenario, speed: float, pause: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        speed: float,
+        pause: Callable[[float], bool],
+        workload: Key = STORY,
+        price: float | None = None,
+    ) -> None:
         self.scenario = scenario
         self.live = Live(ledger=Ledger(), limits=Thresholds())
         self.recent = Recent()
         self._engine = Engine(self.live.limits)
         self._speed, self._pause = speed, pause
+        self._workload, self._price = workload, price
 
     def run(self) -> None:
         """Play until `pause` says to stop."""
@@ -69,13 +76,16 @@ class Player:
         live, before = self.live, self.live.snapshot
         verdict = None
         if before is None:
-            live.ledger.see(*((gpu.index, gpu.uuid) for gpu in after.gpus))
+            keys = [(gpu.index, gpu.uuid) for gpu in after.gpus]
+            live.ledger.see(*keys)
+            live.prices = {} if self._price is None else dict.fromkeys(keys, self._price)
         else:
             verdict = self._engine.judge(before, after)
             live.ledger.add(verdict)
             live.add(verdict)
         self.recent.add(verdict, after)
         live.snapshot = after
+        live.cpu_seconds = time.thread_time()
         live.ticks += 1
 
     def _endless(self) -> Iterator[Snapshot]:
@@ -83,100 +93,67 @@ class Player:
         while True:
             for snapshot in self.scenario.snapshots():
                 at += 1.0
-                yield replace(snapshot, at=at)
+                yield replace(self._owned(snapshot), at=at)
+
+    def _owned(self, snapshot: Snapshot) -> Snapshot:
+        """The same, with the workload of the command line in the place of the story's."""
+        names = {STORY: self._workload}
+        gpus = (
+            replace(gpu, workloads=tuple(names.get(key, key) for key in gpu.workloads))
+            for gpu in snapshot.gpus
+        )
+        loads = {names.get(key, key): load for key, load in snapshot.workloads.items()}
+        return replace(snapshot, gpus=tuple(gpus), workloads=loads)
 
 
 def collector(player: Player) -> Collector:
     """Series of the replayed node: the label of the demonstration, its GPUs, and the signals it has."""
-    names = {"gpuwait_gpu_devices", *_NAMES, *_HOST, *(n for n in _KNOWN if n.startswith("gpuwait_vmstat_"))}
-    families = (DEMO, *(family for name, family in _KNOWN.items() if name in names))
 
     def collect(_: Sources) -> Iterable[Sample]:
         yield DEMO, (player.scenario.name,), 1
         snapshot = player.live.snapshot
         if snapshot is not None:
-            yield from _gpus(snapshot)
-            yield from _host(snapshot)
+            yield from series(snapshot)
 
-    return Collector("demo", "Series of a replayed incident.", families, collect)
-
-
-_NAMES = tuple(
-    f"{_GPU}{name}"
-    for name in (
-        "info",
-        "up",
-        "processes",
-        "utilization_ratio",
-        "busy_seconds_total",
-        "observed_seconds_total",
-    )
-)
-_HOST = (
-    "gpuwait_pressure_some_seconds_total",
-    "gpuwait_pressure_full_seconds_total",
-    "gpuwait_fragmentation_unusable_ratio",
-    "gpuwait_memory_dirty_bytes",
-    "gpuwait_memory_dirty_threshold_bytes",
-)
+    return Collector("demo", "Series of a replayed incident.", (DEMO, *FAMILIES), collect)
 
 
-def _gpus(snapshot: Snapshot) -> Iterator[Sample]:
-    yield _KNOWN["gpuwait_gpu_devices"], (), len(snapshot.gpus)
-    for gpu in snapshot.gpus:
-        key = (str(gpu.index), gpu.uuid)
-        node = "" if gpu.numa_node is None else str(gpu.numa_node)
-        yield _KNOWN[f"{_GPU}info"], (*key, "simulated", gpu.model, "", "", node), 1
-        for name, value in _readings(gpu).items():
-            if value is not None:
-                yield _KNOWN[f"{_GPU}{name}"], key, value
+def owner(text: str) -> Key:
+    """A workload as it is written on the command line: slurm/JOB or pod/NAMESPACE/POD. Raises ValueError."""
+    match text.split("/"):
+        case ["slurm", job] if job.isascii() and job.isdigit():
+            return "slurm", "", label(job), ""
+        case ["pod", namespace, pod] if namespace and pod:
+            return "pod", label(namespace), label(pod), STORY[3]
+    raise ValueError(f"--workload: {text[:60]!r} is neither slurm/JOB nor pod/NAMESPACE/POD")
 
 
-def _readings(gpu: Gpu) -> dict[str, float | None]:
-    return {
-        "up": None if gpu.up is None else int(gpu.up),
-        "processes": None if gpu.in_use is None else int(gpu.in_use),
-        "utilization_ratio": gpu.utilization,
-        "busy_seconds_total": gpu.busy_seconds,
-        "observed_seconds_total": gpu.observed_seconds,
-    }
-
-
-def _host(snapshot: Snapshot) -> Iterator[Sample]:
-    host = snapshot.host
-    for name, count in host.vmstat.items():
-        family = _KNOWN.get(f"gpuwait_vmstat_{name}_total")
-        if family is not None:
-            yield family, (), count
-    some, full, unusable, dirty, limit = (_KNOWN[name] for name in _HOST)
-    for resource, pressure in host.pressure.items():
-        yield some, (resource,), pressure.some
-        if pressure.full is not None and resource != "cpu":
-            yield full, (resource,), pressure.full
-    for node, ratio in host.unusable_ratio.items():
-        yield unusable, (str(node), "Normal", "9"), ratio
-    if host.dirty_bytes is not None:
-        yield dirty, (), host.dirty_bytes
-    if host.dirty_limit_bytes is not None:
-        yield limit, (), host.dirty_limit_bytes
-
-
-def serve(name: str, address: str = ADDRESS, speed: float = 1.0) -> int:
+def serve(
+    name: str,
+    address: str = ADDRESS,
+    speed: float = 1.0,
+    workload: str | None = None,
+    price: float | None = None,
+) -> int:
     """Serve a scenario until SIGTERM or SIGINT; 0.
 
-    Raises UnknownScenarioError; ValueError for an address that is none or cannot be had, or for a speed out
-    of range.
+    workload: who holds the story's GPUs, so that several demonstrations are nodes of one job; see `owner`.
+    price:    of a GPU and hour; None: no series about money.
+    Raises UnknownScenarioError; ValueError for an address that is none or cannot be had, for a speed or a
+    price out of range, or for what is no workload.
     """
     if not 0 < speed <= FASTEST:
         raise ValueError(f"a speed must be above 0 and at most {FASTEST:.0f}")
+    if price is not None and not 0 <= price <= DEAREST:
+        raise ValueError(f"--price: must be a number from 0 to {DEAREST:g}")
     scenario = find(name)
     try:
         sockets = open_sockets([address])
     except OSError as error:
         raise ValueError(f"--web.listen-address: {error.strerror}") from error
     stop = threading.Event()
-    player = Player(scenario, speed, stop.wait)
-    collectors = (collector(player), LEDGER)
+    player = Player(scenario, speed, stop.wait, owner(workload) if workload else STORY, price)
+    collectors = (collector(player), *REAL)
     sources = Sources(host=Host(), wait=player.live)
     gatherer = Gatherer(collectors, sources)
     pages = Pages(player.recent, player.live.history, gatherer.gather, simulated=scenario.name)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 from dataclasses import dataclass
+from itertools import islice
 
 PIECE = 16 * 1024
 #: No kernel file that is read here comes near this; a larger one is a fault, not data.
@@ -39,8 +41,9 @@ class Host:
     """Paths of one host: its own, a container's view of it, or a captured tree.
 
     procfs, sysfs: mount points of the two kernel file systems.
-    rootfs:        root of the host's file system; below it only udev's data are ever read, and cgroup
-                   file systems that are mounted outside sysfs.
+    rootfs:        root of the host's file system; below it only udev's data are ever read, cgroup
+                   file systems that are mounted outside sysfs, and on a thread of their own the names of
+                   containers and the owners of GPUs (`read_file`, `first_names`).
     """
 
     procfs: str = "/proc"
@@ -155,6 +158,71 @@ def maybe_text(path: str) -> str | None:
         if is_absent(error):
             return None
         raise
+
+
+def read_file(path: str, limit: int) -> str | None:
+    r"""Text of an ordinary file, None where it is absent; a byte that is no UTF-8 becomes `\xNN`.
+
+    Its file system may hang: only for a thread that nobody waits for. Raises OSError: EFBIG beyond `limit`
+    bytes, EINVAL for what is no file.
+    """
+    try:
+        # A pipe in its place must not hold us up until someone writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if is_absent(error):
+            return None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not an ordinary file", path)
+        pieces, size = [], 0
+        while piece := os.read(descriptor, PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return b"".join(pieces).decode("utf-8", "backslashreplace")
+    finally:
+        os.close(descriptor)
+
+
+def first_names(path: str, most: int) -> list[str]:
+    """At most so many names in an ordinary directory, empty where it is absent. As `read_file`; OSError."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in islice(entries, most)]
+    except OSError as error:
+        if is_absent(error):
+            return []
+        raise
+
+
+def fingerprint(path: str) -> tuple[int, int, int] | None:
+    """Another value after an ordinary file, or the names in a directory, changed; None where it is absent.
+
+    Inode, time of change in ns, size. As `read_file`; raises OSError.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if is_absent(error):
+            return None
+        raise
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def inode(directory: str, name: str) -> int:
+    """Inode number of an entry of a directory of a kernel file system, 0 where it is gone; asks no entry."""
+    try:
+        with os.scandir(directory) as entries:
+            return next((entry.inode() for entry in entries if entry.name == name), 0)
+    except OSError:
+        return 0
 
 
 def open_kept(path: str) -> int:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
+import threading
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -42,8 +46,10 @@ class Json(_Fields):
 
 
 def _quoted(value: str) -> str:
-    plain = value.isprintable() and value and not any(c in value for c in ' "=\\')
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    printable = value.isprintable()
+    plain = printable and value and not any(c in value for c in ' "=\\')
+    # What is no text but a command to the terminal is written as \uNNNN.
+    return value if plain else json.dumps(value, ensure_ascii=not printable)
 
 
 def set_up(level: str, form: str) -> None:
@@ -55,3 +61,24 @@ def set_up(level: str, form: str) -> None:
     root.setLevel(LEVELS[level])
     # waitress warns of every queued request and malformed client
     logging.getLogger("waitress").setLevel(logging.ERROR)
+
+
+class Seldom:
+    """Warnings that a client can cause at will: one a minute at most, with the number of those left out."""
+
+    EVERY = 60.0
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger, self._clock = logger, clock
+        self._lock = threading.Lock()
+        self._next, self._left_out = -math.inf, 0
+
+    def warning(self, text: str, *values: object) -> None:
+        """Log the warning, or count it."""
+        with self._lock:
+            if self._clock() < self._next:
+                self._left_out += 1
+                return
+            self._next, left_out, self._left_out = self._clock() + self.EVERY, self._left_out, 0
+        more = f" (and {left_out} such since the last of these lines)" if left_out else ""
+        self._logger.warning(text + more, *values)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 from gpuwait.explain import Recent, Report, as_json, markdown, text
 from gpuwait.explain.recent import Sleeps
+from gpuwait.explain.wording import printable
 from gpuwait.gather import Outcome
 from gpuwait.status_page import Page, Source, render
 from gpuwait.wait.verdict import Verdict
@@ -95,4 +96,5 @@ class Pages:
 
 
 def _source(outcome: Outcome) -> Source:
-    return Source(outcome.collector.name, outcome.state, outcome.series, outcome.detail)
+    detail = printable(outcome.detail, 300)  # may repeat a line of a file
+    return Source(outcome.collector.name, outcome.state, outcome.series, detail)

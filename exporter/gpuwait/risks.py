@@ -204,6 +204,17 @@ def _persistence(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _sluid(facts: Facts) -> Iterator[Finding]:
+    jobs = facts.value("gpuwait_cgroup_slurm_jobs_without_id")
+    if jobs:
+        yield Finding(
+            f"{jobs:.0f} Slurm jobs are known by their SLUID only",
+            "Slurm 26.05 names the cgroups of jobs so; squeue and sacct go by the id of the job",
+            "set CgroupJobIdPaths=yes in cgroup.conf, from Slurm 26.05.2 on",
+            command=False,
+        )
+
+
 RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _thp_enabled,
     _thp_defrag,
@@ -216,6 +227,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _governor,
     _dirty,
     _persistence,
+    _sluid,
 )
 
 

@@ -8,24 +8,21 @@
       models:
         NVIDIA H100 80GB HBM3: 4.1
 
-Every key is checked: a misspelt threshold that is silently ignored would be
-found out at three in the morning.
+Every key is checked, see strict_yaml.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from gpuwait.strict_yaml import FileError, load, mapping
 from gpuwait.thresholds import DEFAULTS, Threshold
+
+SettingsError = FileError
 
 #: Nobody pays more for a GPU and hour, in any currency; beyond it is a slip.
 DEAREST = 1e6
-
-
-class SettingsError(ValueError):
-    """One line that names the file, the key, and what is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +45,10 @@ class Settings:
 
 def parse(text: str, name: str) -> Settings:
     """Settings from the text of the file `name`. Raises SettingsError."""
-    import yaml  # noqa: PLC0415 - 3 MiB that only those pay who have such a file
-
-    class Loader(yaml.SafeLoader):
-        """Refuses what YAML lets pass: the same key twice."""
-
-    Loader.add_constructor("tag:yaml.org,2002:map", _unique)
-    try:
-        data = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
-    except SettingsError as error:
-        raise SettingsError(f"{name}: {error}") from error
-    except (RecursionError, OverflowError, ValueError) as error:
-        raise SettingsError(f"{name}: {type(error).__name__}: this is no configuration") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise SettingsError(f"{name}{where}: {problem}") from error
-    top = _mapping({} if data is None else data, name, ("thresholds", "prices"))
-    prices = _mapping(top.get("prices", {}), f"{name}: prices", ("default", "models"))
-    models = _mapping(prices.get("models", {}), f"{name}: prices.models")
+    data = load(text, name)
+    top = mapping({} if data is None else data, name, ("thresholds", "prices"))
+    prices = mapping(top.get("prices", {}), f"{name}: prices", ("default", "models"))
+    models = mapping(prices.get("models", {}), f"{name}: prices.models")
     return Settings(
         thresholds=_thresholds(top.get("thresholds", {}), name),
         price=_price(prices["default"], f"{name}: prices.default") if "default" in prices else None,
@@ -75,33 +56,12 @@ def parse(text: str, name: str) -> Settings:
     )
 
 
-def _unique(loader: Any, node: Any) -> dict[object, object]:
-    found: dict[object, object] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str):
-            raise SettingsError(f"line {key_node.start_mark.line + 1}: {key!r} must be a text")
-        if key in found:
-            raise SettingsError(f"line {key_node.start_mark.line + 1}: the key {key!r} stands here twice")
-        found[key] = loader.construct_object(value_node, deep=True)
-    return found
-
-
-def _mapping(data: object, where: str, allowed: Iterable[str] | None = None) -> dict[str, object]:
-    if not isinstance(data, dict):
-        raise SettingsError(f"{where}: must be a mapping of keys to values")
-    for key in data:
-        if allowed is not None and key not in tuple(allowed):
-            raise SettingsError(f"{where}: unknown key {key!r}; there are {', '.join(allowed)}")
-    return {str(key): value for key, value in data.items()}
-
-
 def _thresholds(data: object, name: str) -> dict[tuple[str, str], float]:
     causes = sorted({cause for cause, _ in DEFAULTS})
     found = {}
-    for cause, signals in _mapping(data, f"{name}: thresholds", causes).items():
+    for cause, signals in mapping(data, f"{name}: thresholds", causes).items():
         known = [signal for c, signal in DEFAULTS if c == cause]
-        for signal, value in _mapping(signals, f"{name}: thresholds.{cause}", known).items():
+        for signal, value in mapping(signals, f"{name}: thresholds.{cause}", known).items():
             where = f"{name}: thresholds.{cause}.{signal}"
             found[cause, signal] = _within(value, DEFAULTS[cause, signal], where)
     return found

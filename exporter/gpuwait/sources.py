@@ -13,6 +13,7 @@ from gpuwait.host import Host
 if TYPE_CHECKING:
     from gpuwait.gpu.client import GpuClient
     from gpuwait.wait.state import WaitState
+    from gpuwait.workload.claims import Claims
     from gpuwait.workload.tree import WorkloadTree
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class Sources:
     options: CollectorOptions = CollectorOptions()
     clock: Callable[[], float] = time.monotonic
     workloads: WorkloadTree | None = None
+    claims: Claims | None = None
     gpu: GpuClient | None = None
     wait: WaitState | None = None
     _kept: dict[type, object] = field(default_factory=dict)

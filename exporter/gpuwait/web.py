@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from waitress import wasyncore
@@ -23,6 +23,12 @@ from waitress.server import create_server
 from gpuwait.collector import Collector
 from gpuwait.exposition import OPENMETRICS, TEXT, Exposition
 from gpuwait.gather import Gatherer
+from gpuwait.status_page import CONTENT_SECURITY_POLICY
+from gpuwait.web_channel import FULL, Channel, TlsChannel, TlsSocket, tidy
+
+if TYPE_CHECKING:
+    from gpuwait.web_door import Door
+    from gpuwait.web_gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +51,20 @@ LIMITS = {
     "cleanup_interval": 5,
     "max_request_header_size": 16 * 1024,
     "max_request_body_size": 4096,  # no path takes a body
-    "backlog": 64,
+    "backlog": 1024,  # a full one costs the next scraper a second: its first packet is dropped
+    "outbuf_high_watermark": FULL,
+    "outbuf_overflow": 64 * 1024 * 1024,  # never to a file: the root file system may be read-only
+    "log_socket_errors": False,  # a client can cause them at will
 }
-#: Connections beyond which the one that has been silent longest is closed for each new one.
-CROWDED = 300
+#: What a browser may do with an answer: show the page and nothing else, in no frame of another page.
+SECURITY = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "deny"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+PAGE_POLICY = f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'"
+NO_PAGE_POLICY = "default-src 'none'; frame-ancestors 'none'"
 #: Seconds that requests in hand have to finish after SIGTERM.
 GRACE = 1.5
 
@@ -109,7 +125,8 @@ class Application:
             ("Content-Length", str(len(body))),
             ("Vary", "Accept, Accept-Encoding"),
             ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
+            *SECURITY,
+            ("Content-Security-Policy", PAGE_POLICY if kind.startswith("text/html") else NO_PAGE_POLICY),
         ]
         start_response(status, extra)
         return [b""] if environ["REQUEST_METHOD"] == "HEAD" else [body]
@@ -197,13 +214,16 @@ def scrape_limit(header: str | None) -> float:
 class Server:
     """Listening sockets and the loop that serves them until SIGTERM or SIGINT."""
 
-    def __init__(self, app: Application, sockets: Sequence[socket.socket], max_requests: int) -> None:
+    def __init__(
+        self, app: Application, sockets: Sequence[socket.socket], max_requests: int, door: Door | None = None
+    ) -> None:
         self._map: dict[int, Any] = {}
+        guarded, more = (app, 0) if door is None else _guarded(app, door)
         self._server = create_server(
-            app,
+            guarded,
             map=self._map,
             sockets=list(sockets),
-            threads=max_requests + SPARE_THREADS,
+            threads=max_requests + SPARE_THREADS + more,
             ident="gpuwait",
             expose_tracebacks=False,
             clear_untrusted_proxy_headers=True,
@@ -213,6 +233,9 @@ class Server:
         self._stopping = False
         dispatchers = {id(d): d for d in self._map.values() if hasattr(d, "task_dispatcher")}
         self._listeners = list(dispatchers.values())
+        gate = None if door is None else door.gate()
+        for listener in self._listeners:
+            listener.channel_class = Channel if gate is None else _with_tls(gate)
 
     def run(self) -> None:
         """Serve until a signal; then finish the requests in hand and return within two seconds."""
@@ -221,10 +244,13 @@ class Server:
         # A lost terminal or `systemctl reload` must not end the monitoring; there is nothing to reload.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         while not self._stopping:
-            wasyncore.loop(timeout=5.0, use_poll=True, map=self._map, count=1)
-            for listener in self._listeners:
-                _make_room(listener.active_channels)
+            patient = not any(channel.in_hand for channel in self._channels())
+            wasyncore.loop(timeout=5.0 if patient else 1.0, use_poll=True, map=self._map, count=1)
+            tidy(self._channels(), time.monotonic())
         self._drain(time.monotonic() + GRACE)
+
+    def _channels(self) -> list[Channel]:
+        return [channel for listener in self._listeners for channel in listener.active_channels.values()]
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
@@ -235,18 +261,19 @@ class Server:
         for listener in self._listeners:
             listener.del_channel()
             listener.socket.close()
-        while time.monotonic() < end and any(map(_in_hand, list(self._map.values()))):
+        while time.monotonic() < end and any(c.in_hand for c in self._channels()):
             wasyncore.loop(timeout=0.05, use_poll=True, map=self._map, count=1)
 
 
-def _make_room(channels: Mapping[int, Any]) -> None:
-    """Close the connections that have been silent longest, so that idle clients lock nobody out."""
-    if len(channels) <= CROWDED:
-        return
-    silent = sorted((c for c in channels.values() if not _in_hand(c)), key=lambda c: float(c.last_activity))
-    for channel in silent[: len(channels) - CROWDED]:
-        channel.handle_close()
+def _guarded(app: Application, door: Door) -> tuple[Callable[..., list[bytes]], int]:
+    """The application behind the door, and the threads that it needs for the checks of passwords."""
+    from gpuwait.web_guard import THREADS, Guard  # noqa: PLC0415 - only those pay who have a door
+
+    return Guard(app, lambda: door.config), THREADS
 
 
-def _in_hand(channel: Any) -> bool:
-    return bool(getattr(channel, "requests", None) or getattr(channel, "total_outbufs_len", 0))
+def _with_tls(gate: Gate) -> Callable[..., TlsChannel]:
+    def channel(server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> TlsChannel:  # noqa: A002
+        return TlsChannel(server, TlsSocket(sock, gate, str(addr[0])), addr, adj, map=map)
+
+    return channel

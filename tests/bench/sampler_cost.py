@@ -24,7 +24,8 @@ from gpuwait.wait.engine import Engine
 from gpuwait.wait.ledger import Ledger
 from gpuwait.wait.live import Live
 from gpuwait.wait.sampler import Sampler
-from gpuwait.workload.tree import WorkloadTree, find_hierarchies
+from gpuwait.workload.hierarchies import find_hierarchies
+from gpuwait.workload.tree import WorkloadTree
 
 GPUS, PODS = 8, 200
 RANK_THREADS, WORKERS, WORKER_THREADS = 50, 20, 10

@@ -161,6 +161,7 @@ def test_job_figures_come_from_the_job(case: Case) -> None:
     assert {key: value for key, value in values.items() if "info" not in key[0]} == {
         ("gpuwait_cgroup_cpu_usage_seconds_total", "slurm", "", "9", ""): 31.0,
         ("gpuwait_cgroup_cpu_usage_seconds_total", "slurm", "", "9", "batch"): 30.0,
+        ("gpuwait_cgroup_slurm_jobs_without_id",): 0,
     }
 
 
@@ -228,6 +229,18 @@ def test_pods_come_before_services(case: Case) -> None:
     case.file(f"{V2}/memory.current", "1\n")
     kinds = [labels[0] for _, labels, _ in COLLECTOR.collect(case.sources)]
     assert kinds == ["pod", "pod", "service", "service"]
+
+
+def test_jobs_without_an_id(case: Case) -> None:
+    """Slurm 26.05 names cgroups by SLUID: such jobs are counted once; without Slurm there is no count."""
+    top = "system.slice/slurmstepd.scope"
+    case.file(f"{top}/s5K1KKYAYG5D00/step_0/cpu.stat", "usage_usec 5\n")
+    case.file(f"{top}/s5K1KKYAYG5D00/cpu.stat", "usage_usec 5\n")
+    case.file(f"{top}/job_77/cpu.stat", "usage_usec 5\n")
+    assert case.scrape()["gpuwait_cgroup_slurm_jobs_without_id",] == 1
+    shutil.rmtree(case.root / "sys/fs/cgroup/system.slice")
+    case.file("system.slice/sshd.service/cpu.stat", "usage_usec 5\n")
+    assert ("gpuwait_cgroup_slurm_jobs_without_id",) not in case.scrape()
 
 
 def test_job_under_two_slurmd(case: Case) -> None:

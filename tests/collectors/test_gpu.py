@@ -17,6 +17,7 @@ from gpuwait.gpu.state import Latest, State
 from gpuwait.gpu.totals import Snapshot
 from gpuwait.host import Host
 from gpuwait.sources import Sources
+from gpuwait.workload.claims import Given
 from gpuwait.workload.identity import Owner
 
 Values = dict[tuple[str, tuple[str, ...]], int | float]
@@ -324,3 +325,62 @@ def test_names() -> None:
     for family in COLLECTOR.families:
         assert family.name.startswith("gpuwait_gpu_")
         assert (family.kind == "counter") == family.name.endswith("_total")
+
+
+class Claims:
+    """Who was given which GPU, by index."""
+
+    age: float | None = 7.5
+
+    def __init__(self, given: dict[int, Given]) -> None:
+        self._given = given
+        self.asked: dict[int, tuple[tuple[str, ...], ...]] = {}
+
+    def of(self, gpu: GpuReading, holders: tuple[tuple[str, ...], ...]) -> Given:
+        self.asked[gpu.index] = holders
+        return self._given.get(gpu.index, Given())
+
+
+def test_given_gpus() -> None:
+    """A GPU that was given and is not used has its owner; whether it is given is a series of its own."""
+    sources = Sources(host=Host(sysfs="/nonexistent"))
+    made: Any = sources
+    made.gpu = Client(
+        ok(
+            GpuReading(index=0, up=True, uuid="GPU-a", processes=(Process(1, 5),)),
+            GpuReading(index=1, up=True, uuid="GPU-b", processes=()),
+            GpuReading(index=2, up=True, uuid="GPU-c"),
+            GpuReading(index=3, up=True, uuid="GPU-d", processes=()),
+        )
+    )
+    made.workloads = Workloads({1: POD})
+    given = ("pod", "ml", "idle-0", "main")
+    made.claims = claims = Claims(
+        {0: Given(True), 1: Given(True, (given,)), 2: Given(True, (given,)), 3: Given(False)}
+    )
+    values = {(family.name, labels): value for family, labels, value in COLLECTOR.collect(sources)}
+    assert of(values, "gpuwait_gpu_workload_info") == {
+        ("0", "GPU-a", "pod", "ml", "train-0", "main"): 1,
+        ("1", "GPU-b", *given): 1,
+        ("2", "GPU-c", *given): 1,
+    }
+    assert of(values, "gpuwait_gpu_allocated") == {
+        ("0", "GPU-a"): 1,
+        ("1", "GPU-b"): 1,
+        ("2", "GPU-c"): 1,
+        ("3", "GPU-d"): 0,
+    }
+    assert of(values, "gpuwait_gpu_allocation_age_seconds") == {(): 7.5}
+    assert claims.asked == {0: (POD.labels,), 1: (), 2: (), 3: ()}
+
+
+def test_nobody_tells_who_was_given_what() -> None:
+    """Without a kubelet and without a prolog there is no series, rather than a 0."""
+    sources = Sources(host=Host(sysfs="/nonexistent"))
+    made: Any = sources
+    made.gpu = Client(ok(GpuReading(index=0, up=True, uuid="GPU-a", processes=())))
+    made.workloads, made.claims = Workloads({}), Claims({})
+    made.claims.age = None
+    values = {(family.name, labels): value for family, labels, value in COLLECTOR.collect(sources)}
+    assert of(values, "gpuwait_gpu_allocated") == {}
+    assert of(values, "gpuwait_gpu_allocation_age_seconds") == {}

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from gpuwait.check import _list, losses
+from gpuwait.check import Inspection, _list, losses, report
 from gpuwait.collector import Collector
 from gpuwait.collectors import infiniband
 from gpuwait.explain.wording import printable
@@ -13,6 +13,7 @@ from gpuwait.host import Host
 from gpuwait.metrics import Family
 from gpuwait.risks import Finding, findings
 from gpuwait.sources import Sources
+from gpuwait.workload.readiness import Missing, Source
 
 
 def outcome(name, *series, reason="", detail="", success=True):
@@ -199,6 +200,25 @@ def test_losses():
     assert "CAP_DAC_READ_SEARCH" in found[1].fix
     assert "psi=1" in found[2].fix
     assert [f.command for f in found] == [True, True, False]
+
+
+def test_jobs_without_an_id_are_a_risk():
+    """Jobs that are known by their SLUID only are told with the option that changes it."""
+    found = findings([outcome("cgroup", ("gpuwait_cgroup_slurm_jobs_without_id", {}, 3))])
+    assert [f.what for f in found] == ["3 Slurm jobs are known by their SLUID only"]
+    assert "CgroupJobIdPaths=yes" in found[0].fix
+    assert findings([outcome("cgroup", ("gpuwait_cgroup_slurm_jobs_without_id", {}, 0))]) == []
+
+
+def test_names_and_owners_in_the_report():
+    """Each source has a line; what is not known is lost."""
+    out = io.StringIO()
+    source = Source("docker", "fails", "/var/lib/docker/containers: Permission denied")
+    lacks = Missing("names: 2 of 3 containers are known by their id only", "closed", "run gpuwait as root")
+    assert report(Inspection([], (), (source,), (lacks,)), out) == 1
+    assert "  docker          fails   /var/lib/docker/containers: Permission denied\n" in out.getvalue()
+    assert "  names: 2 of 3 containers are known by their id only\n      closed\n" in out.getvalue()
+    assert out.getvalue().endswith("\n1 lost, 0 risky\n")
 
 
 def test_a_gpu_on_the_bus_without_library_is_a_loss():

@@ -54,11 +54,13 @@ def test_whois_says_which_gpus_a_process_holds():
 
 
 def test_check_lists_every_collector():
-    """One line a collector, what is lost, what is risky, and the sums."""
+    """One line a collector and a source of names, what is lost, what is risky, and the sums."""
     done = run("check")
     assert done.returncode in (0, 1)
     assert "  gpu             ok " in done.stdout
     assert "  ledger          ok " in done.stdout
+    assert "\nNames and owners\n  kubelet logs    " in done.stdout
+    assert "\n  slurm prolog    " in done.stdout
     assert done.stdout.splitlines()[-1].endswith(" risky")
 
 

@@ -30,6 +30,13 @@ def test_defaults():
     assert names(c) == {x.name for x in ALL if x.enabled}
 
 
+def test_places_of_owners():
+    """The kubelet's socket, and any number of directories of prolog files."""
+    c = config("--path.pod-resources=/s", "--path.gpu-jobs=/a", "--path.gpu-jobs=/b")
+    assert (c.path_pod_resources, c.path_gpu_jobs) == ("/s", ("/a", "/b"))
+    assert config(env={"GPUWAIT_PATH_GPU_JOBS": "/a /b"}).path_gpu_jobs == ("/a", "/b")
+
+
 def test_a_flag_wins_over_its_variable():
     """GPUWAIT_* sets what the command line leaves open."""
     env = {"GPUWAIT_PATH_PROCFS": "/a", "GPUWAIT_LOG_LEVEL": "debug", "GPUWAIT_COLLECTOR_VMSTAT": "false"}

@@ -80,7 +80,7 @@ def played(name, ticks):
 def test_live_metrics():
     """The ledger, GPUs and signals of the replayed node, with the label that says so."""
     player = played("dataset-init", 120)
-    collectors = (demo_live.collector(player), demo_live.LEDGER)
+    collectors = (demo_live.collector(player), *demo_live.REAL)
     sources = Sources(host=Host(), wait=player.live)
     gatherer = Gatherer(collectors, sources)
     text = Exposition().text(gatherer.gather(), gatherer.dropped).decode()

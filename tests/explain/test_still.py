@@ -89,6 +89,14 @@ def test_processes_that_cannot_be_seen():
     assert [fact.signal for fact in row.evidence] == ["since"]
 
 
+def test_given_to_a_known_pod_and_not_opened():
+    """Whose it is stands beside it, and that its owner is to be asked."""
+    (row,) = report(("pod", "ml", "idle-0", "main"), in_use=False).explanations
+    assert row.meaning == "The GPU is given to a pod or job, and no process has opened it."
+    assert [str(owner) for owner in row.workloads] == ["pod ml/idle-0 (container main)"]
+    assert [action.command for action in row.fix_now] == ["kubectl -n ml delete pod idle-0"]
+
+
 def test_given_and_not_opened():
     """A GPU that no process holds is not held by hidden ones."""
     (row,) = report(in_use=False).explanations

@@ -11,6 +11,7 @@ from gpuwait.wait.gpu_view import GpuView
 from gpuwait.wait.kept import Kept
 from gpuwait.wait.snapshot import Pressure
 from gpuwait.wait.workload_reader import Counters, WorkloadReader
+from gpuwait.workload.claims import Given
 from gpuwait.workload.identity import Owner
 from gpuwait.workload.tree import Group
 
@@ -125,6 +126,35 @@ def test_the_memory_limit_of_version_1_may_be_above(tree):
     assert tree.reader.read(tree.watched(memory="memory/job/step")).reclaim_pages == 812
 
 
+def test_a_job_under_two_slurmd(tree):
+    """The parts are added up: seconds, periods, quotas and memory; of pressure the longer time counts."""
+    stat = "usage_usec {}\nnr_periods {}\nnr_throttled 1\nthrottled_usec 500000\n"
+    tree.write(
+        {
+            "a/job/cpu.stat": stat.format(1000000, 10),
+            "a/job/cpu.max": "200000 100000\n",
+            "a/job/memory.numa_stat": "anon N0=10\n",
+            "a/job/io.pressure": psi(4000000, 1000000),
+            "b/job/cpu.stat": stat.format(2500000, 30),
+            "b/job/cpu.max": "100000 100000\n",
+            "b/job/memory.numa_stat": "anon N0=5 N1=7\n",
+            "b/job/io.pressure": psi(3000000, 2000000),
+        }
+    )
+    watched = tree.watched(unified="a/job")
+    watched.group.others.append(
+        Group(watched.group.owner, KEY, "/b/job", unified=f"{tree.root}/sys/fs/cgroup/b/job")
+    )
+    found = tree.reader.read(watched)
+    assert (found.cpu_seconds, found.periods, found.throttled_periods) == (3.5, 40, 2)
+    assert (found.throttled_seconds, found.quota_cores) == (1.0, 3.0)
+    assert found.memory_by_node == {0: 15, 1: 7}
+    assert found.pressure == {"io": Pressure(4.0, 1.0)}
+    (tree.root / "sys/fs/cgroup/b/job/cpu.max").write_text("max 100000\n")
+    tree.now += 11
+    assert tree.reader.read(watched).quota_cores is None
+
+
 def test_nothing_is_nothing(tree):
     """Without files there are no numbers, and without a cgroup none of a tree above."""
     assert tree.reader.read(tree.watched(unified="gone")) == Counters()
@@ -222,6 +252,27 @@ def test_a_gpu_and_its_workload(gpus):
     assert (second.in_use, second.numa_node, second.workloads) == (False, None, ())
     assert (third.up, third.in_use) == (False, None)
     assert readings.holders == {100, 555}
+
+
+def test_a_gpu_that_was_given(tmp_path):
+    """A GPU without a process has the workload that it was given to; one in use has those that use it."""
+    given = ("pod", "ml", "idle-0", "main")
+    client, asked = Client(), []
+
+    def of(gpu, holders):
+        asked.append(holders)
+        return Given(True, (given,))
+
+    view = GpuView(client, Host(f"{tmp_path}/p", f"{tmp_path}/s"), lambda: 0.0, SimpleNamespace(of=of))
+    client.say(
+        GpuReading(index=0, uuid="GPU-a", up=True, processes=(Process(100, 1),)),
+        GpuReading(index=1, uuid="GPU-b", up=True, processes=()),
+        GpuReading(index=2, uuid="GPU-c", up=True),
+    )
+    used, unused, unknown = view.gpus(view.readings(), {100: KEY}.get)
+    assert [gpu.allocated for gpu in (used, unused, unknown)] == [True, True, True]
+    assert [gpu.workloads for gpu in (used, unused, unknown)] == [(KEY,), (given,), ()]
+    assert asked == [(KEY,), (), ()]
 
 
 def test_a_silent_reader(gpus):

@@ -8,8 +8,9 @@ import pytest
 
 from gpuwait.host import Host
 from gpuwait.workload.gpu_users import processes_of
+from gpuwait.workload.hierarchies import find_hierarchies
 from gpuwait.workload.identity import Owner
-from gpuwait.workload.tree import WorkloadTree, find_hierarchies
+from gpuwait.workload.tree import WorkloadTree
 
 UID = "0c1f8a52-77b1-4a3e-9f60-1d2e3c4b5a69"
 UID_ = "0c1f8a52_77b1_4a3e_9f60_1d2e3c4b5a69"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuwait.host import Host
 from gpuwait.workload import whois
+from gpuwait.workload.names import Names
+from gpuwait.workload.tree import WorkloadTree
 
 UID = "0c1f8a52-77b1-4a3e-9f60-1d2e3c4b5a69"
 ID = "abcdef012345" + "6" * 52
@@ -38,6 +39,19 @@ def ask(host: Host, *pids: int, **options: object) -> tuple[int, str]:
     out = io.StringIO()
     status = whois.run(host, pids, out=out, **options)  # type: ignore[arg-type]
     return status, out.getvalue()
+
+
+def named_tree(host: Host, log: str) -> WorkloadTree:
+    """A tree that knows the names that this log of a container tells."""
+    logs = Path(host.procfs, "root/var/log/containers")
+    logs.mkdir(parents=True)
+    (logs / log).touch()
+    names = Names(Host(rootfs=f"{host.procfs}/root"), lambda: 0.0)
+    tree = WorkloadTree(host, lambda: 0.0, names=names)
+    for pid in (5, 10):
+        tree.owner_of_pid(pid)
+    names.look()
+    return tree
 
 
 def test_json_of_a_pod(host: Host) -> None:
@@ -86,18 +100,24 @@ def test_json_of_nobody(host: Host) -> None:
 
 
 def test_names_and_gpus_from_outside(host: Host) -> None:
-    """Names that a kubelet knows stand beside the ids, and GPUs are listed."""
+    """Names stand beside the ids, and GPUs are listed."""
     status, text = ask(
         host,
         5,
         as_json=True,
         gpus_of=lambda pid: [f"GPU-{pid}"],
-        named=lambda owner: replace(owner, namespace="ml", workload="train-0", container="main"),
+        tree=named_tree(host, f"train-0_ml_main-{ID}.log"),
     )
     answer = json.loads(text)
     assert status == 0
     assert (answer["pod"], answer["namespace"], answer["container"]) == ("train-0", "ml", "main")
     assert (answer["pod_uid"], answer["gpus"]) == (UID, ["GPU-5"])
+
+
+def test_user_of_a_job_on_v2(host: Host) -> None:
+    """A v2 path tells no user; the process does."""
+    Path(host.procfs, "9/status").write_text("Name:\tpython\nUid:\t20177\t20177\t20177\t20177\n")
+    assert json.loads(ask(host, 9, as_json=True)[1])["uid"] == "20177"
 
 
 def test_text(host: Host) -> None:

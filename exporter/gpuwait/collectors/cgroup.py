@@ -35,6 +35,7 @@ from gpuwait.workload.cgroup_families import (
     MEMORY_USAGE,
     PRESSURE_FULL,
     PRESSURE_SOME,
+    WITHOUT_ID,
 )
 from gpuwait.workload.gpu_users import gpu_users
 from gpuwait.workload.split_jobs import SplitJobs
@@ -92,6 +93,12 @@ def collect(sources: Sources) -> Iterator[Sample]:
             owner = group.owner
             holds = "true" if group.labels in users else "false"
             yield INFO, (*group.labels, owner.pod_uid, owner.container_id, owner.qos, holds), 1
+    if tree.uses_slurm:
+        yield WITHOUT_ID, (), len({g.owner.workload for g in groups if _without_id(g)})
+
+
+def _without_id(group: Group) -> bool:
+    return group.owner.kind == "slurm" and not group.owner.slurm_job_id
 
 
 def _group(group: Group) -> list[Sample]:

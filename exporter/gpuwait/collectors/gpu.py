@@ -70,6 +70,8 @@ def collect(sources: Sources) -> Iterator[Sample]:
     yield f.READER_UP, (), int(latest.state is State.OK)
     yield f.READER_STUCK, (), latest.stuck_seconds
     yield f.READER_RESTARTS, (), latest.restarts
+    if sources.claims is not None and sources.claims.age is not None:
+        yield f.ALLOCATION_AGE, (), sources.claims.age
     if latest.snapshot is not None:
         yield from _snapshot(latest.snapshot, sources, bus)
     _explain(latest)
@@ -140,13 +142,12 @@ def _slices(device: GpuReading, labels: tuple[str, str]) -> Iterator[Sample]:
 
 def _owners(device: GpuReading, labels: tuple[str, str], sources: Sources) -> Iterator[Sample]:
     """Processes of the GPU by workload. A process that ended is only counted."""
-    if device.processes is None:
-        return
-    yield f.PROCESSES, labels, len(device.processes)
+    if device.processes is not None:
+        yield f.PROCESSES, labels, len(device.processes)
     if sources.workloads is None:
         return
     memory: dict[tuple[str, str, str, str], int | None] = {}
-    for process in device.processes:
+    for process in device.processes or ():
         # 0 is how a driver in another process namespace says that it does not know
         owner = sources.workloads.holder_of_pid(process.pid) if process.pid else None
         if owner is not None:
@@ -156,6 +157,12 @@ def _owners(device: GpuReading, labels: tuple[str, str], sources: Sources) -> It
         yield f.WORKLOAD_INFO, labels + workload, 1
         if used is not None:
             yield f.WORKLOAD_MEMORY, labels + workload, used
+    if sources.claims is not None:
+        given = sources.claims.of(device, tuple(memory))
+        for workload in given.others:
+            yield f.WORKLOAD_INFO, labels + workload, 1
+        if given.allocated is not None:
+            yield f.ALLOCATED, labels, int(given.allocated)
 
 
 COLLECTOR = Collector(

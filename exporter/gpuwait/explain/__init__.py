@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwait.explain.build import build
-from gpuwait.explain.client import DEFAULT_URL, ask, parse_duration
+from gpuwait.explain.client import DEFAULT_URL, LockedError, ask, parse_duration
 from gpuwait.explain.markdown import markdown
 from gpuwait.explain.model import Explanation, Report
 from gpuwait.explain.payload import as_json, from_json
@@ -14,6 +14,7 @@ from gpuwait.explain.whereabouts import sleeps
 __all__ = [
     "DEFAULT_URL",
     "Explanation",
+    "LockedError",
     "Recent",
     "Report",
     "Strip",

@@ -12,6 +12,8 @@ from gpuwait.explain.payload import from_json
 #: Where the daemon listens unless told otherwise.
 DEFAULT_URL = "http://127.0.0.1:9410/api/v1/verdict"
 _PATH = "/api/v1/verdict"
+#: What a daemon with TLS says to who asks without, see web_gate.
+_HTTPS = b"this port speaks https, not http\n"
 #: No report comes near this.
 _MOST = 16 * 1024 * 1024
 #: A name, or an address of either kind (with a zone); Unicode names are left to the resolver.
@@ -21,10 +23,15 @@ _DURATION = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d{1
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
 
+class LockedError(Exception):
+    """The daemon is there and asks for more than a name of a path; the text says how to ask it."""
+
+
 def ask(url: str = DEFAULT_URL, timeout: float = 2.0) -> Report | None:
     """The verdict of the daemon at this address; None where none answers with one.
 
-    url: with or without the path. Raises ValueError for one that is none of http.
+    url: with or without the path. Raises ValueError for one that is none of http, LockedError where the
+    daemon has a `--web.config.file`.
     """
     host, port, path = _address(url)
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
@@ -32,6 +39,7 @@ def ask(url: str = DEFAULT_URL, timeout: float = 2.0) -> Report | None:
         connection.request("GET", path, headers={"Accept": "application/json"})
         answer = connection.getresponse()
         body = answer.read(_MOST + 1)
+        _say_if_locked(answer.status, body, f"{host}:{port}{path}".split("?", 1)[0])
         if answer.status != 200 or len(body) > _MOST:
             return None
         return from_json(body)
@@ -39,6 +47,13 @@ def ask(url: str = DEFAULT_URL, timeout: float = 2.0) -> Report | None:
         return None  # nobody there, or something else listens on that port: the caller samples itself
     finally:
         connection.close()
+
+
+def _say_if_locked(status: int, body: bytes, where: str) -> None:
+    if status == 401:
+        raise LockedError(f"the daemon asks for a password: curl -u NAME 'http://{where}?format=text'")
+    if status == 400 and body == _HTTPS:
+        raise LockedError(f"the daemon speaks https: curl 'https://{where}?format=text'")
 
 
 def _address(url: str) -> tuple[str, int, str]:

@@ -21,12 +21,12 @@ _MOST = 4
 
 def suits(keys: Sequence[Key], gpus: Sequence[GpuWindow], latest: Snapshot | None) -> advice.Advice:
     """The advice for these idle GPUs: of a known workload, of hidden processes, or of none."""
-    if keys:
-        return advice.IDLE
     chosen = {gpu.index for gpu in gpus}
     now = latest.gpus if latest is not None else ()
     held = [gpu.in_use for gpu in now if gpu.index in chosen]
-    return advice.UNOPENED if held and not any(use is not False for use in held) else advice.HIDDEN
+    if held and not any(use is not False for use in held):
+        return advice.UNOPENED
+    return advice.IDLE if keys else advice.HIDDEN
 
 
 def steps(keys: Sequence[Key], latest: Snapshot | None) -> Iterator[tuple[advice.Step, dict[str, str]]]:

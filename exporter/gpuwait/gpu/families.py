@@ -179,9 +179,20 @@ PROCESSES = _gauge(
 )
 WORKLOAD_INFO = _gauge(
     "gpuwait_gpu_workload_info",
-    "Who holds the GPU by its processes, always 1.",
-    "nvmlDeviceGetComputeRunningProcesses, /proc/PID/cgroup",
+    "Whose the GPU is, always 1: of those whose processes hold it, and of those it is given to.",
+    "nvmlDeviceGetComputeRunningProcesses, /proc/PID/cgroup; kubelet PodResources, files of Slurm's prolog",
     _WORKLOAD,
+)
+ALLOCATED = _gauge(
+    "gpuwait_gpu_allocated",
+    "1 where the GPU is given to a pod or Slurm job, also if no process uses it; absent where nothing tells.",
+    "kubelet PodResources; files of Slurm's prolog",
+)
+ALLOCATION_AGE = _gauge(
+    "gpuwait_gpu_allocation_age_seconds",
+    "Age of what the kubelet last said of who was given which GPU.",
+    "kubelet PodResources",
+    (),
 )
 WORKLOAD_MEMORY = _gauge(
     "gpuwait_gpu_workload_memory_bytes",

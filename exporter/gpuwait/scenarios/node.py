@@ -21,6 +21,10 @@ from gpuwait.wait.snapshot import (
 #: Looks at a starved workload's threads in a tick, and at another one's.
 _OFTEN, _ONCE = 6, 1
 
+_PAGE = 4096
+#: Dirty pages at which writers are made to wait: 200 GiB.
+_DIRTY_PAGES = 200 * GIB // _PAGE
+
 #: Below this use the sampler looks often.
 _LINE = 0.70
 
@@ -98,7 +102,7 @@ class Node:
             delays=self._delays(who, load) if covered else {},
             covered=load.covered,
             pressure=self._pressure(who, load.pressure),
-            cpu_seconds=add("cpu", used),
+            cpu_seconds=add("cpu seconds", used),
             periods=int(add("periods", 10.0)) if load.quota_cores else None,
             throttled_periods=int(add("throttled", 10.0 * load.throttled)) if load.quota_cores else None,
             throttled_seconds=add("held", load.throttled_seconds) if load.quota_cores else None,
@@ -120,12 +124,14 @@ class Node:
         }
 
     def _host(self, rates: Rates) -> Host:
-        lustre = rates.lustre
+        lustre, dirty = rates.lustre, int(rates.dirty * _DIRTY_PAGES)
+        written = int(dirty * rates.writeback)
+        pages = {"nr_dirty": dirty - written, "nr_writeback": written, "nr_dirty_threshold": _DIRTY_PAGES}
         return Host(
-            vmstat={name: self._count(name, rate) for name, rate in rates.vmstat.items()},
+            vmstat={name: self._count(name, rate) for name, rate in rates.vmstat.items()} | pages,
             pressure=self._pressure("node", rates.pressure),
-            dirty_bytes=int(rates.dirty * 200 * GIB),
-            dirty_limit_bytes=200 * GIB,
+            dirty_bytes=dirty * _PAGE,
+            dirty_limit_bytes=_DIRTY_PAGES * _PAGE,
             unusable_ratio=dict(rates.unusable),
             settings=dict(rates.settings),
             disks={name: self._disk(name, rates) for name in rates.disks},
@@ -155,6 +161,8 @@ class Node:
             busy_seconds=self._sum((name, "busy"), rate.busy),
             weighted_seconds=self._sum((name, "weighted"), seconds),
             in_flight=round(seconds),
+            reads=self._count((name, "reads"), rate.operations * rate.reads),
+            read_seconds=self._sum((name, "read seconds"), seconds * rate.reads),
         )
 
     def _nfs(self, mount: str, rates: Rates) -> Nfs:

@@ -32,11 +32,12 @@ class ThreadRate:
 
 @dataclass(slots=True)
 class DiskRate:
-    """One disk: operations per second, mean seconds of one, share of time with any in flight."""
+    """One disk: operations per second, mean seconds of one, share of time with any in flight; of reads."""
 
     operations: float
     latency: float
     busy: float
+    reads: float = 1.0
 
 
 @dataclass(slots=True)
@@ -89,7 +90,8 @@ class Rates:
     disks: dict[str, DiskRate]
     nfs: dict[str, NfsRate]
     fabric: dict[str, PortRate]
-    dirty: float = 0.04  # of the limit
+    dirty: float = 0.04  # of the limit, with what is being written
+    writeback: float = 0.1  # part of it that is being written
     unusable: dict[int, float] = field(default_factory=lambda: {0: 0.22, 1: 0.18})
     settings: dict[str, str] = field(
         default_factory=lambda: {"thp_enabled": "madvise", "thp_defrag": "madvise", "numa_balancing": "0"}

@@ -69,8 +69,8 @@ EVERY_30_SECONDS = Scenario(
 def _flush(rates: Rates, second: int) -> None:
     """The page cache is full of the checkpoint: writers are held, readers queue behind the flusher."""
     starve(rates, 0.22 + 0.05 * wobble(second, 6))
-    rates.dirty = 0.97
-    rates.disks["nvme0n1"] = DiskRate(9_800, 0.013, 1.0)
+    rates.dirty, rates.writeback = 0.97, 0.4
+    rates.disks["nvme0n1"] = DiskRate(9_800, 0.013, 1.0, 0.1)
     rates.pressure["io"] = 0.93
     rates.story.pressure |= {"io": 0.84, "memory": 0.02}
     block(rates, WaitClass.LOCAL_IO, 0.8)

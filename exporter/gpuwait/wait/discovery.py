@@ -52,6 +52,7 @@ class Discovery:
         self._holders: frozenset[int] = frozenset()
         self._looked: float | None = None
         self._stale = False
+        self._version = 0
         self._parents: dict[int, int] = {}
         self._keys: dict[int, Key] = {}
         self.workloads: dict[Key, Watched] = {}
@@ -70,12 +71,17 @@ class Discovery:
         now = self._clock()
         if self._looked is not None:
             since = now - self._looked
-            wait = SOONEST if wanted != self._holders else AFTER_END if self._stale else EVERY
+            changed = wanted != self._holders or self._version != self._names_version()
+            wait = SOONEST if changed else AFTER_END if self._stale else EVERY
             if since < wait:
                 return False
         self._looked, self._holders, self._stale = now, wanted, False
+        self._version = self._names_version()
         self._look()
         return True
+
+    def _names_version(self) -> int:
+        return self._tree.names_version if self._tree is not None else 0
 
     def _look(self) -> None:
         found: dict[Key, Watched] = {}

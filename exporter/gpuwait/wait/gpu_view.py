@@ -10,9 +10,11 @@ from gpuwait.gpu.bus import Bus
 from gpuwait.gpu.protocol import GpuReading
 from gpuwait.host import Host
 from gpuwait.wait.snapshot import Gpu, Key
+from gpuwait.workload.claims import Given
 
 if TYPE_CHECKING:
     from gpuwait.gpu.client import GpuClient
+    from gpuwait.workload.claims import Claims
 
 #: GPUs that are remembered.
 MOST = 256
@@ -34,8 +36,15 @@ class Readings:
 class GpuView:
     """Remembers GPUs, so that they are unknown, not absent, while the reader is stuck. Used by one thread."""
 
-    def __init__(self, client: GpuClient | None, host: Host, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        client: GpuClient | None,
+        host: Host,
+        clock: Callable[[], float],
+        claims: Claims | None = None,
+    ) -> None:
         self._client = client
+        self._claims = claims
         self._host = host
         self._clock = clock
         self._bus = Bus()
@@ -69,7 +78,8 @@ class GpuView:
     def _gpu(self, device: GpuReading, key_of: Callable[[int], Key | None]) -> Gpu:
         node = self._bus.numa_node(device.pci_address)
         processes = device.processes
-        keys = dict.fromkeys(key for p in processes or () if (key := key_of(p.pid)) is not None)
+        keys = tuple(dict.fromkeys(key for p in processes or () if (key := key_of(p.pid)) is not None))
+        given = self._claims.of(device, keys) if self._claims is not None else Given()
         return Gpu(
             index=device.index,
             uuid=device.uuid,
@@ -78,7 +88,9 @@ class GpuView:
             observed_seconds=device.observed_seconds,
             utilization=device.utilization_ratio,
             in_use=None if processes is None else bool(processes),
+            allocated=given.allocated,
             numa_node=int(node) if node else None,
             model=device.name,
-            workloads=tuple(keys),
+            # Who only was given the GPU has no part in what it waits for.
+            workloads=given.others if processes == () else keys,
         )

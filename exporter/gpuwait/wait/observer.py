@@ -53,7 +53,7 @@ class Observer:
         self._files = Kept(files // _OTHERS)
         self._clock = sources.clock
         self._host = HostReader(sources, self._files)
-        self._view = GpuView(sources.gpu, sources.host, sources.clock)
+        self._view = GpuView(sources.gpu, sources.host, sources.clock, sources.claims)
         self._discovery = Discovery(sources.host, sources.workloads, sources.clock)
         self._threads = ThreadReader(sources.host, files - files // _OTHERS, sources.clock)
         self._counters = WorkloadReader(self._files, sources.clock)

@@ -51,13 +51,18 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One whole disk: operations completed and their summed seconds; seconds busy and weighted; in flight."""
+    """One whole disk: operations completed and their summed seconds; seconds busy and weighted; in flight.
+
+    reads, read_seconds: what of the first two were reads, where that is told apart; no cause needs it.
+    """
 
     operations: int
     operation_seconds: float
     busy_seconds: float
     weighted_seconds: float
     in_flight: int
+    reads: int | None = None
+    read_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import resource
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpuwait.kernel.cgroup_files import (
     parse_cfs_quota,
@@ -63,7 +64,7 @@ class WorkloadReader:
     def __init__(self, kept: Kept, clock: Callable[[], float]) -> None:
         self._kept = kept
         self._clock = clock
-        self._slow: dict[Key, _Slow] = {}
+        self._slow: dict[str, _Slow] = {}  # by path of the group
         self._files: dict[Key, set[str]] = {}
         self._missing: set[str] = set()
         self._page = resource.getpagesize()
@@ -72,8 +73,8 @@ class WorkloadReader:
         """Forget the groups that are not among these, and try missing files again."""
         groups = {watched.key: watched.group for watched in workloads if watched.group is not None}
         self._missing.clear()
-        for key in [key for key, slow in self._slow.items() if groups.get(key) is not slow.group]:
-            del self._slow[key]
+        parts = {part.path: part for group in groups.values() for part in (group, *group.others)}
+        self._slow = {path: slow for path, slow in self._slow.items() if parts.get(path) is slow.group}
         for key in self._files.keys() - groups.keys():
             for path in self._files.pop(key):
                 self._kept.close(path)
@@ -83,15 +84,19 @@ class WorkloadReader:
         group = watched.group
         if group is None:
             return Counters()
+        found = [self._part(watched.key, part) for part in (group, *group.others)]
+        return found[0] if len(found) == 1 else _sum(found)
+
+    def _part(self, key: Key, group: Group) -> Counters:
         now = self._clock()
-        slow = self._slow.get(watched.key)
+        slow = self._slow.get(group.path)
         if slow is None or now - slow.at >= SLOW_EVERY:
-            slow = self._slow[watched.key] = self._limits(watched.key, group, now)
-        cpu = self._flat(watched.key, f"{slow.cpu}/cpu.stat") if slow.cpu else {}
-        reclaim, refaults = self._reclaim(watched.key, group, slow)
+            slow = self._slow[group.path] = self._limits(key, group, now)
+        cpu = self._flat(key, f"{slow.cpu}/cpu.stat") if slow.cpu else {}
+        reclaim, refaults = self._reclaim(key, group, slow)
         return Counters(
-            self._pressure(watched.key, group),
-            self._cpu_seconds(watched.key, group),
+            self._pressure(key, group),
+            self._cpu_seconds(key, group),
             cpu.get("nr_periods"),
             cpu.get("nr_throttled"),
             _seconds(cpu),
@@ -176,6 +181,36 @@ class WorkloadReader:
             files = [self._kept.once(f"{directory}/cpu.cfs_{name}_us") for name in ("quota", "period")]
             return parse_cfs_quota(*files)
         return None
+
+
+def _sum(parts: list[Counters]) -> Counters:
+    """Of a job in several cgroups, as under two slurmd of a host."""
+
+    def add(name: str) -> Any:
+        values = [value for part in parts if (value := getattr(part, name)) is not None]
+        return sum(values) if values else None
+
+    nodes: dict[int, int] = {}
+    pressure: dict[str, Pressure] = {}
+    for part in parts:
+        for node, size in part.memory_by_node.items():
+            nodes[node] = nodes.get(node, 0) + size
+        for name, found in part.pressure.items():
+            # Those who wait at the same time wait once: the longer time is the least that is true.
+            if name not in pressure or found.some > pressure[name].some:
+                pressure[name] = found
+    limited = all(part.quota_cores is not None for part in parts)
+    return Counters(
+        pressure,
+        add("cpu_seconds"),
+        add("periods"),
+        add("throttled_periods"),
+        add("throttled_seconds"),
+        add("quota_cores") if limited else None,
+        add("reclaim_pages"),
+        add("refaults"),
+        nodes,
+    )
 
 
 def _upwards(directory: str) -> list[str]:

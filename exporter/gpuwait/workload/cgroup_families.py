@@ -104,6 +104,12 @@ PRESSURE_FULL = Family(
     "cgroup v2 {cpu,memory,io}.pressure full",
     (*WORKLOAD, "resource"),
 )
+WITHOUT_ID = Family(
+    "gpuwait_cgroup_slurm_jobs_without_id",
+    "gauge",
+    "Slurm jobs whose cgroup tells a SLUID and not the id of the job; absent without Slurm.",
+    "cgroup directory names",
+)
 INFO = Family(
     "gpuwait_workload_info",
     "gauge",
@@ -128,4 +134,5 @@ FAMILIES = (
     PRESSURE_SOME,
     PRESSURE_FULL,
     INFO,
+    WITHOUT_ID,
 )

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuwait.host import Host, directories, names
-from gpuwait.kernel.errors import ParseError
-from gpuwait.kernel.mountinfo import Mount, parse_mountinfo
+from gpuwait.host import Host, directories, inode
+from gpuwait.workload.hierarchies import find_hierarchies, top
 from gpuwait.workload.identity import OTHER, Owner, owner_of_cgroup_file, owner_of_path
+from gpuwait.workload.names import Names
 
 Labels = tuple[str, str, str, str]
 
@@ -24,17 +24,6 @@ WALK_EVERY = 10.0
 MOST_DIRECTORIES = 20_000
 #: A pod in a cluster in a container of a systemd host is 10 levels deep.
 DEEPEST = 12
-#: Types of file systems that have no device and no server behind them.
-NEVER_HANG = frozenset({"cgroup", "cgroup2", "tmpfs", "devtmpfs", "sysfs"})
-
-TOP = "fs/cgroup"
-#: v1 controllers that are read; `unified` is the v2 hierarchy.
-ROLES = ("unified", "cpu", "cpuacct", "memory")
-#: First directories of a v1 or hybrid host that no v2 tree has.
-V1_NAMES = frozenset(
-    {"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "net_cls", "net_prio"}
-    | {"perf_event", "hugetlb", "rdma", "misc", "systemd", "unified"}
-)
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +54,8 @@ class WorkloadTree:
 
     clock: monotonic seconds.
     keep:  told the path of a group, says whether it is wanted.
+    names: of pods and containers; without it they have their ids.
+    uses_slurm: whether Slurm has a directory of its own, with or without a job in it.
     """
 
     def __init__(
@@ -72,6 +63,7 @@ class WorkloadTree:
         host: Host,
         clock: Callable[[], float],
         keep: Callable[[str], bool] = lambda _path: True,
+        names: Names | None = None,
     ) -> None:
         self._host = host
         self._clock = clock
@@ -84,6 +76,17 @@ class WorkloadTree:
         self._insides: dict[str, list[str]] = {}
         self._owners: dict[str, Owner | None] = {}
         self._earlier_owners: dict[str, Owner | None] = {}
+        self._names = names
+        self._named: dict[str, Owner] = {}
+        self._version = 0
+        self._alive: frozenset[tuple[str, str, str]] = frozenset()
+        self._nameless = True
+        self.uses_slurm = False
+
+    @property
+    def names_version(self) -> int:
+        """Another number once a workload has another name."""
+        return self._names.version if self._names is not None else 0
 
     @property
     def present(self) -> bool:
@@ -104,7 +107,7 @@ class WorkloadTree:
                 self._walked = now
                 self._insides = {}
                 self._earlier_owners, self._owners = self._owners, {}
-            if whole or fresh:
+            if whole or fresh or self._version != self.names_version:
                 self._walk(whole=whole)
             return self._ordered
 
@@ -112,13 +115,19 @@ class WorkloadTree:
         """The group of a workload, None where it has none or none was seen at the last walk."""
         return self._groups.get(labels)
 
+    def lives(self, kind: str, namespace: str, workload: str) -> bool | None:
+        """Whether there is a cgroup of it, wanted or not; None where a pod without a name may be it."""
+        if (kind, namespace, workload) in self._alive:
+            return True
+        return None if kind == "pod" and self._nameless else False
+
     def owner_of_pid(self, pid: int) -> Owner | None:
         """Owner of a process, None for a process that has none, is gone or cannot be read."""
         try:
             text = self._host.maybe_proc(f"{pid}/cgroup")
         except OSError:  # EACCES with hidepid, or a process that a security module protects
             return None
-        return owner_of_cgroup_file(text) if text else None
+        return self._name(owner_of_cgroup_file(text)) if text else None
 
     def holder_of_pid(self, pid: int) -> Owner | None:
         """As `owner_of_pid`, but OTHER for a live process that no pod, job, container or service owns."""
@@ -126,23 +135,25 @@ class WorkloadTree:
             text = self._host.maybe_proc(f"{pid}/cgroup")
         except OSError:
             return OTHER
-        return (owner_of_cgroup_file(text) or OTHER) if text else None
+        return (self._name(owner_of_cgroup_file(text)) or OTHER) if text else None
+
+    def _name(self, owner: Owner | None) -> Owner | None:
+        return owner if owner is None or self._names is None else self._names.named(owner)
 
     def _walk(self, *, whole: bool) -> None:
         if not self._groups:
             self._roots = find_hierarchies(self._host)
+        self.uses_slurm = False
+        below = {root: list(self._below(root)) for root in self._roots}
+        owners = self._called(dict(entry for entries in below.values() for entry in entries), below)
         found: dict[Labels, Group] = {}
         for root, roles in self._roots.items():
-            for path, owner in self._below(root):
-                labels = owner.labels
-                group = found.get(labels)
-                if group is None:
-                    group = found[labels] = Group(owner, labels, path)
-                directory = f"{_top(self._host, root)}{path}"
-                if getattr(group, roles[0]) or (group.others and group.path != path):
-                    group = _other(group, owner, path)
+            for path, _ in below[root]:
+                if not self._keep(path):
+                    continue
+                group = _group(found, owners[path], path, roles[0])
                 for role in roles:
-                    setattr(group, role, directory)
+                    setattr(group, role, f"{top(self._host, root)}{path}")
         if not whole:
             for labels, group in found.items():
                 earlier = self._groups.get(labels)
@@ -151,17 +162,45 @@ class WorkloadTree:
         self._groups = found
         self._ordered = tuple(sorted(found.values(), key=_order))
 
+    def _called(
+        self, owners: dict[str, Owner], below: dict[str, list[tuple[str, Owner]]]
+    ) -> dict[str, Owner]:
+        """The owners of these paths with their names."""
+        names = self._names
+        if owners.keys() == self._named.keys() and self._version == self.names_version:
+            return self._named
+        if names is not None:
+            roots = {path: root for root, entries in below.items() for path, _ in entries}
+
+            def age(path: str) -> int:
+                above, _, name = f"{top(self._host, roots[path])}{path}".rpartition("/")
+                return inode(above, name)  # the kernel numbers its directories upwards
+
+            names.lives(owners.values())
+            names.settle(owners, age)
+            if self._version != names.version:
+                self._version, self._named = names.version, {}
+            known = self._named
+            owners = {path: known.get(path) or names.named(owner) for path, owner in owners.items()}
+        self._named = owners
+        pods = [owner for owner in owners.values() if owner.kind == "pod"]
+        self._nameless = not pods or any(owner.workload == owner.pod_uid for owner in pods)
+        self._alive = frozenset((owner.kind, owner.namespace, owner.workload) for owner in owners.values())
+        return owners
+
     def _below(self, root: str) -> Iterator[tuple[str, Owner]]:
         """Path and owner where the owner changes on the way down, nearest to the root first."""
         queue: deque[tuple[str, Owner | None, int]] = deque([("", None, 0)])
-        seen, top = 0, _top(self._host, root)
+        seen, start = 0, top(self._host, root)
         while queue and seen < MOST_DIRECTORIES:
             above, outer, depth = queue.popleft()
-            for name in self._children(f"{top}{above}", outer):
+            for name in self._children(f"{start}{above}", outer):
                 seen += 1
                 path = f"{above}/{name}"
+                if depth < 2 and (name.startswith("slurm") or name.endswith("slurmstepd.scope")):
+                    self.uses_slurm = True
                 owner = self._owner(path)
-                if owner is not None and (outer is None or owner.labels != outer.labels) and self._keep(path):
+                if owner is not None and (outer is None or owner.labels != outer.labels):
                     yield path, owner
                 if depth < DEEPEST:
                     queue.append((path, owner, depth + 1))
@@ -187,6 +226,16 @@ class WorkloadTree:
             return owner
 
 
+def _group(found: dict[Labels, Group], owner: Owner, path: str, role: str) -> Group:
+    """The group that has no directory in this role yet: of the workload, or one of its further ones."""
+    group = found.get(owner.labels)
+    if group is None:
+        group = found[owner.labels] = Group(owner, owner.labels, path)
+    if getattr(group, role) or (group.others and group.path != path):
+        return _other(group, owner, path)
+    return group
+
+
 def _other(group: Group, owner: Owner, path: str) -> Group:
     """The further cgroup of the workload that has this path."""
     for other in group.others:
@@ -198,96 +247,3 @@ def _other(group: Group, owner: Owner, path: str) -> Group:
 
 def _order(group: Group) -> tuple[int, Labels]:
     return ("pod", "slurm", "container", "service", "other").index(group.owner.kind), group.labels
-
-
-def _top(host: Host, root: str) -> str:
-    """Whole path of the root of a hierarchy: below rootfs where it begins with a slash, else below sysfs."""
-    return f"{host.rootfs.rstrip('/')}{root}" if root.startswith("/") else f"{host.sysfs}/{root}"
-
-
-def find_hierarchies(host: Host) -> dict[str, tuple[str, ...]]:
-    """Directories that are roots of cgroup hierarchies, with the roles of each.
-
-    They are below sysfs, or, beginning with a slash, below the root of the host's file system.
-    A role is `unified` or a v1 controller: `{"fs/cgroup/cpu,cpuacct": ("cpu", "cpuacct")}`.
-    From mountinfo of process 1, or by looking where that says nothing, as in a captured tree.
-    Raises OSError.
-    """
-    found = _mounted(host) or _seen(host)
-    roots: dict[str, tuple[str, ...]] = {}
-    for role in ROLES:
-        if role in found:
-            roots[found[role]] = (*roots.get(found[role], ()), role)
-    return roots
-
-
-def _mounted(host: Host) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for process in ("1", "self"):
-        try:
-            text = host.maybe_proc(f"{process}/mountinfo") or ""
-        except PermissionError:  # hidepid shows a process its own only
-            continue
-        # A node with many pods has thousands of mounts; a handful of them matter.
-        lines = [line for line in text.split("\n") if " - cgroup" in line]
-        try:
-            mounts = parse_mountinfo("\n".join(lines))
-            found = _roles((mount, _below_sysfs(host, mount.mountpoint)) for mount in mounts)
-            if mounts and not found:
-                everything = parse_mountinfo(text)
-                found = _roles((mount, _elsewhere(mount.mountpoint, everything)) for mount in mounts)
-        except ParseError:
-            continue
-        if found:
-            break
-    # The mountinfo of a captured host may speak of trees that were not captured with it.
-    return {role: path for role, path in found.items() if names(_top(host, path))}
-
-
-def _roles(mounts: Iterable[tuple[Mount, str | None]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for mount, directory in mounts:
-        if directory is None:
-            continue
-        if mount.filesystem_type == "cgroup2":
-            found["unified"] = directory
-        elif mount.filesystem_type == "cgroup":
-            found.update(dict.fromkeys(set(mount.super_options.split(",")) & set(ROLES), directory))
-    return found
-
-
-def _elsewhere(mountpoint: str, mounts: Sequence[Mount]) -> str | None:
-    """The mount point of a hierarchy outside sysfs, as on EL 6 (`/cgroup/cpuacct`).
-
-    This is the one place where a path from mountinfo is opened. A cgroup file system never hangs,
-    but one that lies on the way to it or on top of it could: then it is left alone.
-    """
-    if not mountpoint.startswith("/") or ".." in mountpoint.split("/"):
-        return None
-    way = [m for m in mounts if f"{mountpoint}/".startswith(f"{m.mountpoint.rstrip('/')}/")]
-    local = all(
-        m.filesystem_type in NEVER_HANG or (m.mountpoint == "/" and not m.filesystem_type.startswith("nfs"))
-        for m in way
-    )
-    return mountpoint if local else None
-
-
-def _below_sysfs(host: Host, mountpoint: str) -> str | None:
-    for prefix in ("/sys/", f"{host.sysfs}/"):
-        path = mountpoint.removeprefix(prefix)
-        if path != mountpoint and (path == TOP or path.startswith(f"{TOP}/")) and ".." not in path:
-            return path
-    return None
-
-
-def _seen(host: Host) -> dict[str, str]:
-    if host.maybe_sys(f"{TOP}/cgroup.controllers") is not None:
-        return {"unified": TOP}
-    tops = host.subdirectories(TOP)
-    found: dict[str, str] = {}
-    for name in tops:
-        # The order of joined controllers differs between distributions.
-        found.update(dict.fromkeys(set(name.split(",")) & set(ROLES), f"{TOP}/{name}"))
-    if not found and not any(V1_NAMES & set(name.split(",")) for name in tops):
-        return {"unified": TOP} if tops else {}
-    return found

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from gpuwait.host import Host
+from gpuwait.kernel.process import parse_user
 from gpuwait.workload.identity import Owner
 from gpuwait.workload.tree import WorkloadTree
 
@@ -20,21 +22,21 @@ def run(
     as_json: bool,
     out: TextIO,
     gpus_of: GpusOf | None = None,
-    named: Callable[[Owner], Owner] = lambda owner: owner,
+    tree: WorkloadTree | None = None,
 ) -> int:
     """Write one line per process; return the exit status: 1 where a process has no owner.
 
     gpus_of: uuids of the GPUs that a process holds; without it, none is asked and that is not known.
-    named:   the same owner with the names that a kubelet knows for it.
+    tree:    that knows names; without it pods and containers have their ids.
     """
-    tree = WorkloadTree(host, lambda: 0.0)
+    tree = tree or WorkloadTree(host, lambda: 0.0)
     status = 0
     for pid in pids:
         owner = tree.owner_of_pid(pid)
         if owner is None:
             status = 1
-        else:
-            owner = named(owner)
+        elif owner.kind == "slurm" and not owner.uid:  # no v2 path tells the user
+            owner = replace(owner, uid=_user(host, pid))
         gpus = None if gpus_of is None else list(gpus_of(pid))
         text = _json(pid, owner, gpus) if as_json else _text(pid, owner, gpus, gone=not _lives(host, pid))
         out.write(text + "\n")
@@ -61,6 +63,13 @@ def _json(pid: int, owner: Owner | None, gpus: list[str] | None) -> str:
     }
     # null, not "", says that something is not known
     return json.dumps({"pid": pid, **{key: text or None for key, text in texts.items()}, "gpus": gpus})
+
+
+def _user(host: Host, pid: int) -> str:
+    try:
+        return parse_user(host.maybe_proc(f"{pid}/status") or "")
+    except OSError:
+        return ""
 
 
 def _lives(host: Host, pid: int) -> bool:
