@@ -114,7 +114,7 @@ def _check(config: Config, _: argparse.Namespace) -> int:
 
 def _elsewhere(parsed: argparse.Namespace) -> bool:
     """Whether the command line names another host's files: then the daemon of this host is not meant."""
-    return any(value for name, value in vars(parsed).items() if name in {"path_procfs", "path_sysfs", "path_rootfs"})
+    return any(getattr(parsed, name) for name in ("path_procfs", "path_sysfs", "path_rootfs"))
 
 
 def _explain(config: Config, parsed: argparse.Namespace) -> int:

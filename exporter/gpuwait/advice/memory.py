@@ -146,8 +146,8 @@ ADVICE: Mapping[Cause, Advice] = {
             Step("write checkpoints with O_DIRECT, or call fsync piece by piece while writing"),
             Step("let ranks write one after another, or to a disk that the loaders do not read from"),
             Step(
-                "where the node is far below its limit: on cgroup v2 a workload at its memory limit has a dirty "
-                "limit of its own; give it more memory",
+                "where the node is far below its limit: on cgroup v2 a workload at its memory limit has a "
+                "dirty limit of its own; give it more memory",
                 "grep -E '^file_(dirty|writeback) ' /sys/fs/cgroup/GROUP/memory.stat",
             ),
             Step(
