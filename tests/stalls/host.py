@@ -8,6 +8,8 @@ from pathlib import Path
 
 CONTAINER = "5ca1ab1e" * 8
 GROUP = f"docker/{CONTAINER}"
+#: Controllers of v1 that are part of another one in v2.
+ON_V2 = {"cpuacct": "cpu"}
 
 
 def read(path):
@@ -55,12 +57,15 @@ class Group:
             owners = [m[1] for m in mounts if m[2] == "cgroup" and controller in m[3].split(",")]
             if not owners:
                 self.version = 2
-                controller = {"cpuacct": "cpu"}.get(controller, controller)
-                owners = [m for m in v2 if controller in read(f"{m}/cgroup.controllers").split()]
+                owners = [
+                    m
+                    for m in v2
+                    if ON_V2.get(controller, controller) in read(f"{m}/cgroup.controllers").split()
+                ]
             if not owners:
                 raise LookupError(f"no cgroup hierarchy offers {controller}")
             if self.version == 2:
-                self._enable(stack, owners[0], controller)
+                self._enable(stack, owners[0], ON_V2.get(controller, controller))
             self.paths[controller] = f"{owners[0]}/{GROUP}"
         if v2:
             self.paths["pressure"] = f"{v2[0]}/{GROUP}"
