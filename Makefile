@@ -5,7 +5,7 @@ ARGS ?=
 BIN := .venv/bin
 FAKE := build/fake-nvml/libnvidia-ml.so.1
 
-.PHONY: help run test lint format generate check-generated fake-nvml test-e2e test-root test-stalls verdicts test-gpu bench golden lock clean venv-run venv-test
+.PHONY: help run test lint format generate check-generated fake-nvml test-e2e test-root test-stalls verdicts test-gpu bench golden lock clean venv-run venv-test venv-deploy
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,21 +26,22 @@ format: venv-test  ## mend what a formatter can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: venv-test  ## write exporter/METRICS.md and the dashboards from the code
+generate: venv-deploy  ## write what is generated: exporter/METRICS.md, dashboards, parts of the chart, manifests
 	$(BIN)/gpuwait metrics --format markdown >exporter/METRICS.md.new
 	mv exporter/METRICS.md.new exporter/METRICS.md
 	$(BIN)/python -m dashboards.build
+	$(BIN)/python deploy/kubernetes/build.py
 
 check-generated: generate  ## fail where a generated file is stale
-	git diff --exit-code -- exporter/METRICS.md 'dashboards/*.json'
+	git diff --exit-code -- exporter/METRICS.md 'dashboards/*.json' deploy/helm/gpuwait/files deploy/helm/gpuwait/README.md 'deploy/kubernetes/*.yaml'
 
 fake-nvml:  ## build the fake NVML that tests use (needs cc)
 	$(MAKE) -s -C tests/fakes/nvml OUT=../../../build/fake-nvml
 
-test-e2e: venv-test fake-nvml  ## against the real node_exporter and promtool (Debian: prometheus prometheus-node-exporter)
+test-e2e: venv-deploy fake-nvml  ## against the real node_exporter and promtool (Debian: prometheus prometheus-node-exporter)
 	$(BIN)/pytest -q -m e2e $(ARGS)
 
-test-root: venv-test  ## what needs root
+test-root: venv-deploy fake-nvml  ## what needs root
 	$(BIN)/pytest -q -m root $(ARGS)
 
 test-stalls: venv-test fake-nvml  ## root: real compaction, reclaim, swap, throttling and disk stalls
@@ -70,3 +71,6 @@ venv-run:
 
 venv-test:
 	@.ci/venv test
+
+venv-deploy:
+	@.ci/venv deploy

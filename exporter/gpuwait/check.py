@@ -30,6 +30,11 @@ REMEDIES: dict[tuple[str, Reason], tuple[str, str, bool]] = {
         "systemctl edit gpuwait  # add: [Service] AmbientCapabilities=CAP_DAC_READ_SEARCH; or run as root",
         True,
     ),
+    ("workload", Reason.NO_PERMISSION): (
+        "open files of GPU workloads of other users",
+        "systemctl edit gpuwait  # add: [Service] AmbientCapabilities=CAP_DAC_READ_SEARCH; or run as root",
+        True,
+    ),
     ("gpu", Reason.NO_LIBRARY): (
         "every GPU series",
         "make the driver's libnvidia-ml.so.1 visible: install the driver, or mount it into the container",
