@@ -1,6 +1,7 @@
-"""The modules of this folder import each other by name."""
+"""The modules of this folder import each other by name, and `paging` of tests/e2e."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
