@@ -27,6 +27,8 @@ import yaml
 KERNEL = ("/proc", "/sys")
 EMPTY = ("proc", "sys", "dev", "tmp", "run", "var")
 DEVICES = ("null", "zero", "full", "random", "urandom")
+#: What runtimes mount read-only below the container's own /proc.
+READ_ONLY_PROC = ("bus", "fs", "irq", "sys", "sysrq-trigger")
 LOOPBACK = (
     "import fcntl, socket, struct; "
     "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh14x', b'lo', 0x49))"  # SIOCSIFFLAGS: up, running
@@ -97,6 +99,8 @@ def script(pod: Pod, tree: Path, stand_ins: Path | None, added: Sequence[str], c
         "mount --rbind /usr usr && mount -o remount,bind,ro usr",
         "mount --bind ../opt opt && mount -o remount,bind,ro opt",
         "mount -t proc proc proc",
+        f"for p in {' '.join(READ_ONLY_PROC)}; do [ ! -e proc/$p ] || "
+        "{ mount --bind proc/$p proc/$p && mount -o remount,bind,ro proc/$p; }; done",
         "mount -t sysfs -o ro sysfs sys",
         "mount -t tmpfs -o mode=755 tmpfs dev && mkdir dev/shm",
         *(f"touch dev/{name} && mount --bind /dev/{name} dev/{name}" for name in DEVICES),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -10,11 +11,13 @@ from collections.abc import Callable, Sequence
 from gpuwait import __version__, logs, reference
 from gpuwait.collectors import ALL
 from gpuwait.config import Config, ConfigError
-from gpuwait.flags import Parser, add_collector_flags, add_flags, build
+from gpuwait.flags import Parser, add_collector_flags, add_flags, build, strangers
 
 WHAT = "Says what the GPUs of this node are waiting for."
 PATHS = ("path.", "log.")
 Command = Callable[[Config, argparse.Namespace], int]
+
+log = logging.getLogger(__name__)
 
 
 def parser() -> Parser:
@@ -77,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = parser().parse_args(arguments)
         config = build(parsed, os.environ, ALL)
         logs.set_up(config.log_level, config.log_format)
+        if unknown := strangers(os.environ, ALL):
+            log.warning("no options of this program: %s", " ".join(unknown)[:500])
         status: int = parsed.run(config, parsed)
         sys.stdout.flush()
     except ConfigError as error:

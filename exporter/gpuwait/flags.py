@@ -100,6 +100,19 @@ def build(arguments: argparse.Namespace, env: Mapping[str, str], known: Iterable
     return Config(**values, collectors=_chosen(arguments, env, known, bare=config.disable_defaults))
 
 
+def strangers(env: Mapping[str, str], known: Iterable[Collector]) -> list[str]:
+    """Variables that look like options and are none, sorted.
+
+    Kubernetes gives every pod variables of the services of its namespace: those of one called gpuwait are
+    left out.
+    """
+    names = {env_name(item.metadata["flag"]) for item in fields(Config) if item.metadata}
+    names |= {env_name(f"collector.{collector.name}") for collector in known}
+    service = re.compile(r"GPUWAIT_(.+_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_.*)?)")
+    mine = (name for name in env if name.startswith("GPUWAIT_") and name not in names)
+    return sorted(name for name in mine if not service.fullmatch(name))
+
+
 def _value(default: Any, meta: Mapping[str, Any], where: str, text: Any) -> Any:
     try:
         if isinstance(default, bool):

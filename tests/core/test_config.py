@@ -7,7 +7,7 @@ import pytest
 
 from gpuwait.collectors import ALL
 from gpuwait.config import Config, ConfigError
-from gpuwait.flags import Parser, add_collector_flags, add_flags, build
+from gpuwait.flags import Parser, add_collector_flags, add_flags, build, strangers
 from gpuwait.listen import parse_address
 
 
@@ -101,6 +101,21 @@ def test_a_wrong_variable_names_itself():
     """The message names the variable, not the flag that was not given."""
     with pytest.raises(ConfigError, match="GPUWAIT_COLLECTOR_VMSTAT"):
         config(env={"GPUWAIT_COLLECTOR_VMSTAT": "perhaps"})
+
+
+def test_variables_that_are_no_options():
+    """A misspelt variable is told; those that Kubernetes makes of a service of our name are not."""
+    env = {
+        "GPUWAIT_LOG_LEVL": "debug",
+        "GPUWAIT_LOG_LEVEL": "debug",
+        "GPUWAIT_COLLECTOR_NFS": "false",
+        "GPUWAIT_SERVICE_HOST": "10.0.0.1",
+        "GPUWAIT_SERVICE_PORT_METRICS": "9410",
+        "GPUWAIT_PORT": "tcp://10.0.0.1:9410",
+        "GPUWAIT_PORT_9410_TCP_ADDR": "10.0.0.1",
+        "HOME": "/root",
+    }
+    assert strangers(env, ALL) == ["GPUWAIT_LOG_LEVL"]
 
 
 def test_missing_path(tmp_path):

@@ -183,7 +183,8 @@ def test_monitors_name_the_node(render, kind):
         (["__meta_kubernetes_pod_node_name"], "node"),
         (["__meta_kubernetes_pod_node_name"], "instance"),
     ]
-    assert steps[2] == {"regex": "pod|container|namespace|endpoint|service", "action": "labeldrop"}
+    assert steps[2] == {"targetLabel": "job", "replacement": "gpuwait", "action": "replace"}
+    assert steps[3] == {"regex": "pod|container|namespace|endpoint|service", "action": "labeldrop"}
 
 
 def test_selectors_find_the_pods(render):

@@ -17,8 +17,11 @@ CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "gpuwait"
 pytestmark = pytest.mark.e2e
 
 ALWAYS = {
-    "/proc": "/host/proc",
-    "/sys": "/host/sys",
+    "/sys/block": "/host/sys/block",
+    "/sys/bus": "/host/sys/bus",
+    "/sys/class": "/host/sys/class",
+    "/sys/devices": "/host/sys/devices",
+    "/sys/kernel/mm": "/host/sys/kernel/mm",
     "/sys/fs/cgroup": "/host/sys/fs/cgroup",
     "/run/udev/data": "/host/root/run/udev/data",
 }
@@ -139,7 +142,7 @@ def test_recursive_read_only_where_it_is_asked_for(pod):
     """Kubernetes allows it on mounts without propagation only."""
     spec = pod({"recursiveReadOnly": "IfPossible", "runtime": "containerd"})
     by_name = {m["name"]: m for m in spec["containers"][0]["volumeMounts"]}
-    assert by_name["sys"]["recursiveReadOnly"] == "IfPossible"
+    assert by_name["cgroup"]["recursiveReadOnly"] == "IfPossible"
     assert "recursiveReadOnly" not in by_name["runtime"]
 
 
@@ -155,7 +158,6 @@ def test_options_are_variables_that_the_daemon_knows(pod):
     )
     found = {name: value for name, value in env(spec).items() if name.startswith("GPUWAIT_")}
     assert found == {
-        "GPUWAIT_PATH_PROCFS": "/host/proc",
         "GPUWAIT_PATH_SYSFS": "/host/sys",
         "GPUWAIT_PATH_ROOTFS": "/host/root",
         "GPUWAIT_PATH_UDEV_DATA": "/host/root/run/udev/data",

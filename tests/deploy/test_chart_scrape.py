@@ -59,5 +59,5 @@ def test_a_target_is_known_by_its_node_and_nothing_that_changes(render, tmp_path
                     active = json.load(answer)["data"]["activeTargets"]
         finally:
             prometheus.terminate()
-    expected = {"job": "gpuwait/gpuwait", "node": "gpu-0001", "instance": "gpu-0001"}
+    expected = {"job": "gpuwait", "node": "gpu-0001", "instance": "gpu-0001"}
     assert [target["labels"] for target in active] == [expected]

@@ -120,7 +120,7 @@ def test_the_first_look_mounts_what_is_there():
     paths = [folder / mount for mount in mounts if mount.startswith(".")]
     builds = [s["build"] for s in services.values() if "build" in s]
     paths += [folder / build["context"] / build["dockerfile"] for build in builds]
-    assert len(paths) == 7
+    assert len(paths) == 6
     assert [str(path) for path in paths if not path.exists()] == []
 
 

@@ -44,8 +44,8 @@ def test_a_misspelt_key_would_be_seen(unit):
 
 
 def test_the_exposure_is_what_the_documentation_says(unit):
-    """Exposure 2.8 at most; SECURITY.md has the reason for each point that remains."""
-    status, said = analyze("security", "--offline=true", "--threshold=28", unit)
+    """Exposure 2.9 at most; SECURITY.md has the reason for each point that remains."""
+    status, said = analyze("security", "--offline=true", "--threshold=29", unit)
     assert status == 0, said
     remaining = {match[1] for match in re.finditer(r"^✗ ([A-Za-z]+)=", said, re.MULTILINE)}
     text = (FOLDER.parent / "SECURITY.md").read_text()

@@ -15,7 +15,10 @@ import yaml
 
 import gpuwait
 
-UNIT = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "gpuwait.service"
+ROOT = Path(__file__).resolve().parents[2]
+UNIT = ROOT / "deploy" / "systemd" / "gpuwait.service"
+NVML = ROOT / "build" / "fake-nvml"
+STATE = ROOT / "tests" / "fakes" / "nvml" / "states" / "eight-h100.json"
 SYSTEMD = Path("/lib/systemd/systemd")
 PYTHON = "/usr/bin/python3"
 TARGETS = "sysinit basic shutdown umount final multi-user network rescue emergency".split()
@@ -28,7 +31,7 @@ export container=unshare SYSTEMD_UNIT_PATH={units}
 exec {systemd} --system --unit=go.target --show-status=0
 """
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.fake_nvml]
 
 
 class Manager:
@@ -90,6 +93,8 @@ def manager(tmp_path):
         pytest.skip("no systemd here")
     if not python_fit():
         pytest.skip(f"{PYTHON} is another version than the Python of the tests")
+    if ROOT.is_relative_to("/tmp"):  # PrivateTmp, which DynamicUser implies
+        pytest.skip("the unit cannot see a checkout below /tmp")
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -103,7 +108,8 @@ def manager(tmp_path):
     log = tmp_path / "log"
     (units / "gpuwait.service.d" / "here.conf").write_text(
         f"[Service]\nExecStart=\nExecStart={PYTHON} -m gpuwait serve --web.listen-address=127.0.0.1:{port}\n"
-        f"Environment=PYTHONPATH={path}\nStandardError=file:{log}\nPrivateTmp=no\n"
+        f"Environment=PYTHONPATH={path} LD_LIBRARY_PATH={NVML} FAKE_NVML_STATE={STATE}\n"
+        f"StandardError=file:{log}\n"
     )
     (tmp_path / "boot").write_text(BOOT.format(units=units, systemd=SYSTEMD))
     before = groups()
@@ -126,8 +132,23 @@ def scrape(url):
     return ""
 
 
+def status(systemd, pid):
+    """Fields of /proc/PID/status of a process of the manager's."""
+    words = ["nsenter", "-t", systemd.pid, "-m", "-p", "cat", f"/proc/{pid}/status"]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return dict(line.split(":\t", 1) for line in shown.splitlines() if ":\t" in line)
+
+
+def children(systemd, pid):
+    """The children of a process of the manager's."""
+    code = f"grep -l '^PPid:.{pid}$' /proc/[0-9]*/status"
+    words = ["nsenter", "-t", systemd.pid, "-m", "-p", "bash", "-c", code]
+    found = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    return [path.split("/")[2] for path in found.split()]
+
+
 def test_the_unit_starts_the_daemon_with_no_more_than_it_names(manager):
-    """A user of its own, three capabilities, sources answer, and SIGTERM ends it in time."""
+    """A user of its own, three capabilities, none for the GPU reader, sources answer, and SIGTERM ends it."""
     systemd, url, log = manager
     text = scrape(url)
     assert 'gpuwait_collector_success{collector="vmstat"} 1' in text, log.read_text() if log.exists() else ""
@@ -135,18 +156,18 @@ def test_the_unit_starts_the_daemon_with_no_more_than_it_names(manager):
     assert "gpuwait_sampler_ticks_total" in text
     assert systemd.systemctl("is-active", "gpuwait") == "active"
     pid = systemd.systemctl("show", "-P", "MainPID", "gpuwait")
-    shown = subprocess.run(
-        ["nsenter", "-t", systemd.pid, "-m", "-p", "cat", f"/proc/{pid}/status"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    fields = dict(line.split(":\t", 1) for line in shown.splitlines() if ":\t" in line)
+    fields = status(systemd, pid)
     # CAP_DAC_READ_SEARCH 2, CAP_NET_ADMIN 12, CAP_SYS_PTRACE 19
     assert fields["CapEff"] == fields["CapBnd"] == "0000000000081004"
     assert fields["NoNewPrivs"] == "1"
     assert fields["Seccomp"] == "2"
     assert fields["Uid"].split()[0] != "0"
+    (reader,) = children(systemd, pid)
+    end = time.monotonic() + 10
+    while "gpuwait_gpu_reader_up 1" not in scrape(url) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert "gpuwait_gpu_devices 8" in scrape(url)
+    assert status(systemd, reader)["CapPrm"] == "0000000000000000"
     start = time.monotonic()
     systemd.systemctl("stop", "gpuwait")
     assert time.monotonic() - start < 4

@@ -20,6 +20,7 @@ from typing import Any
 from gpuwait.gpu import wire
 from gpuwait.gpu.device import Device
 from gpuwait.gpu.nvml import DeviceLost, DriverGone, Nvml, Unit
+from gpuwait.gpu.privileges import give_up
 
 #: Ticks between two looks for GPUs that came, went, or came back.
 LOOK_ROUND = 5
@@ -101,6 +102,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # where the parent dies without closing the pipe, as when another child of it inherited the other end
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    give_up()
     # what the library prints must not get between our lines
     output = os.dup(1)
     nothing = os.open(os.devnull, os.O_WRONLY)

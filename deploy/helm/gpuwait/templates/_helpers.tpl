@@ -63,10 +63,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* Mounts of the host as a list: name, path of the host, path in the container, propagation. */ -}}
 {{- define "gpuwait.mounts" -}}
-- {name: proc, from: /proc, to: /host/proc}
-- {name: sys, from: /sys, to: /host/sys}
-# A mount below a read-only one stays writable: its own mount makes the cgroup tree read-only for root.
+# Not /proc: with the host's process ids the container's own shows the same, and has no binfmt_misc to write to.
+# Not /sys as a whole: what is mounted below a read-only mount stays writable for root, as debugfs would be.
+- {name: sys-block, from: /sys/block, to: /host/sys/block}
+- {name: sys-bus, from: /sys/bus, to: /host/sys/bus}
+- {name: sys-class, from: /sys/class, to: /host/sys/class}
+- {name: sys-devices, from: /sys/devices, to: /host/sys/devices}
+- {name: sys-mm, from: /sys/kernel/mm, to: /host/sys/kernel/mm}
 - {name: cgroup, from: /sys/fs/cgroup, to: /host/sys/fs/cgroup}
+{{- if .Values.lustre.enabled }}
+- {name: sys-lustre, from: /sys/fs/lustre, to: /host/sys/fs/lustre}
+- {name: debug-lustre, from: /sys/kernel/debug/lustre, to: /host/sys/kernel/debug/lustre}
+{{- end }}
 - {name: udev, from: /run/udev/data, to: /host/root/run/udev/data}
 {{- if .Values.kubelet.logs }}
 - {name: container-logs, from: /var/log/containers, to: /host/root/var/log/containers}
@@ -90,7 +98,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* Options as variables, so that `kubectl exec POD -- gpuwait check` sees what the daemon sees. */ -}}
 {{- define "gpuwait.options" -}}
-- {name: GPUWAIT_PATH_PROCFS, value: /host/proc}
 - {name: GPUWAIT_PATH_SYSFS, value: /host/sys}
 - {name: GPUWAIT_PATH_ROOTFS, value: /host/root}
 - {name: GPUWAIT_PATH_UDEV_DATA, value: /host/root/run/udev/data}
@@ -165,6 +172,8 @@ basicAuth: {{- toYaml . | nindent 2 }}
 relabelings:
   - {sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node, action: replace}
   - {sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: instance, action: replace}
+  # The alerts about the exporter go by its job, whatever the release is called.
+  - {targetLabel: job, replacement: gpuwait, action: replace}
   - {regex: pod|container|namespace|endpoint|service, action: labeldrop}
 {{- with .relabelings }}
   {{- toYaml . | nindent 2 }}
