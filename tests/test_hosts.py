@@ -30,6 +30,7 @@ NEVER_CAPTURED = {
     "gpuwait_delay_samples_dropped_total": "needs the sampler",
     "gpuwait_delay_accounting_coverage_ratio": "needs the sampler",
     "gpuwait_gpu_allocation_age_seconds": "needs a kubelet",
+    "gpuwait_web_config_reload_success": "needs --web.config.file",
     "gpuwait_build_info": "volatile",
     "gpuwait_collector_duration_seconds": "volatile",
     "gpuwait_gpfs_read_bytes_total": "needs mmpmon",

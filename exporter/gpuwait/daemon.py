@@ -38,6 +38,7 @@ from gpuwait.wait.snapshot import Snapshot
 from gpuwait.wait.verdict import Verdict
 from gpuwait.web import Application, Server
 from gpuwait.workload import readiness
+from gpuwait.workload.gpu_users import gpu_users
 from gpuwait.workload.owners import Owners
 from gpuwait.workload.tree import WorkloadTree
 
@@ -66,9 +67,10 @@ class Parts:
         self.owners.start()
         if self.sources.gpu is not None:
             self.sources.gpu.start()
-        self.owners.wait_first()
         if self.sources.gpu is not None:
             self.sources.gpu.wait_first(FIRST_READING)
+            gpu_users(self.sources.gpu, self.sources.workloads)  # whose names are looked for before others
+        self.owners.wait_first()
 
     def start(self) -> None:
         """Start the readers and the sampler, where there is one."""
@@ -130,6 +132,7 @@ def serve(config: Config) -> int:
         max_requests=config.web_max_requests,
         pages=pages(parts, config).routes(),
         trouble=lambda: parts.sampler.stuck,
+        web_config=lambda: None if door is None else door.good,
     )
     server = Server(app, sockets, config.web_max_requests, door)
     reader = parts.sources.gpu
@@ -186,9 +189,10 @@ def pages(parts: Parts, config: Config) -> Pages:
 
 def _first(parts: Parts, app: Application) -> None:
     """Gather once before the first scrape, so that it finds caches warm; then be ready."""
-    parts.owners.wait_first()
     if parts.sources.gpu is not None:
         parts.sources.gpu.wait_first(FIRST_READING)
+        gpu_users(parts.sources.gpu, parts.sources.workloads)  # whose names are looked for before others
+    parts.owners.wait_first()
     parts.gatherer.gather()
     app.ready.set()
 

@@ -8,7 +8,7 @@ the value of every series it has seen. Property tests hold the two equal.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import Metric
@@ -56,10 +56,18 @@ DROPPED = Family(
     "the program",
     ("collector",),
 )
-SELF_FAMILIES = (BUILD_INFO, SUCCESS, DURATION, AVAILABLE, DROPPED)
+WEB_CONFIG = Family(
+    "gpuwait_web_config_reload_success",
+    "gauge",
+    "With `--web.config.file`: 1 while what its files say is in force, 0 while they cannot be read or used.",
+    "the program",
+)
+SELF_FAMILIES = (BUILD_INFO, SUCCESS, DURATION, AVAILABLE, DROPPED, WEB_CONFIG)
 
 
-def self_groups(outcomes: Sequence[Outcome], dropped: dict[str, int]) -> Groups:
+def self_groups(
+    outcomes: Sequence[Outcome], dropped: dict[str, int], *, web_config: bool | None = None
+) -> Groups:
     """What the program says about itself and its collectors."""
     return {
         BUILD_INFO: {(__version__, platform.python_version()): 1},
@@ -67,6 +75,7 @@ def self_groups(outcomes: Sequence[Outcome], dropped: dict[str, int]) -> Groups:
         DURATION: {(o.collector.name,): o.seconds for o in outcomes if o.seconds is not None},
         AVAILABLE: {(o.collector.name, o.reason): int(not o.reason) for o in outcomes if o.success},
         DROPPED: {(name,): count for name, count in dropped.items()},
+        WEB_CONFIG: {} if web_config is None else {(): int(web_config)},
     }
 
 
@@ -144,22 +153,30 @@ class _Given:
 
 
 class Exposition:
-    """Both formats of one daemon's scrapes."""
+    """Both formats of one daemon's scrapes.
 
-    def __init__(self) -> None:
+    web_config: whether the files of `--web.config.file` are good, None without the flag.
+    """
+
+    def __init__(self, web_config: Callable[[], bool | None] = lambda: None) -> None:
+        self._web_config = web_config
         self._process = process_registry()
         self._text = TextRenderer()
 
     def text(self, outcomes: Sequence[Outcome], dropped: dict[str, int]) -> bytes:
         """Text format 0.0.4."""
-        parts = [*(o.groups for o in outcomes), self_groups(outcomes, dropped)]
+        parts = self._parts(outcomes, dropped)
         return self._text.render(parts).encode() + generate_latest(self._process)
 
     def openmetrics(self, outcomes: Sequence[Outcome], dropped: dict[str, int]) -> bytes:
         """OpenMetrics 1.0.0."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Given([*(o.groups for o in outcomes), self_groups(outcomes, dropped)]))
+        registry.register(_Given(self._parts(outcomes, dropped)))
         for collector in (ProcessCollector(registry=None), PlatformCollector(registry=None)):
             registry.register(collector)
         body: bytes = generate_openmetrics(registry)
         return body
+
+    def _parts(self, outcomes: Sequence[Outcome], dropped: dict[str, int]) -> list[Groups]:
+        own = self_groups(outcomes, dropped, web_config=self._web_config())
+        return [*(o.groups for o in outcomes), own]

@@ -167,12 +167,17 @@ def read_file(path: str, limit: int) -> str | None:
     bytes, EINVAL for what is no file.
     """
     try:
-        # A pipe in its place must not hold us up until someone writes to it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return read_ordinary(path, limit).decode("utf-8", "backslashreplace")
     except OSError as error:
         if is_absent(error):
             return None
         raise
+
+
+def read_ordinary(path: str, limit: int) -> bytes:
+    """Content of an ordinary file. As `read_file`, but raises OSError also where it is absent."""
+    # A pipe in its place must not hold us up until someone writes to it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not an ordinary file", path)
@@ -182,7 +187,7 @@ def read_file(path: str, limit: int) -> str | None:
             size += len(piece)
             if size > limit:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-        return b"".join(pieces).decode("utf-8", "backslashreplace")
+        return b"".join(pieces)
     finally:
         os.close(descriptor)
 

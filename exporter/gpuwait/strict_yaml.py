@@ -29,10 +29,15 @@ def load(text: str, name: str) -> object:
     except (RecursionError, OverflowError, ValueError) as error:
         raise FileError(f"{name}: {type(error).__name__}: this is no configuration") from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise FileError(f"{name}{where}: {problem}") from error
+        raise FileError(f"{name}{_place(error, text)}") from error
+
+
+def _place(error: Any, text: str) -> str:
+    if hasattr(error, "position"):  # a character that no YAML may have
+        return f" line {text.count(chr(10), 0, error.position) + 1}: {error.reason}"
+    mark = getattr(error, "problem_mark", None)
+    where = f" line {mark.line + 1}" if mark else ""
+    return f"{where}: {getattr(error, 'problem', None) or 'not YAML'}"
 
 
 def _unique(loader: Any, node: Any) -> dict[object, object]:

@@ -78,6 +78,7 @@ class Application:
 
     pages:   further paths and what answers them.
     trouble: what makes the program unhealthy, "" where nothing does.
+    web_config: as for `Exposition`.
     """
 
     def __init__(
@@ -89,8 +90,9 @@ class Application:
         max_requests: int = 16,
         pages: Mapping[str, Handler] | None = None,
         trouble: Callable[[], str] = str,
+        web_config: Callable[[], bool | None] = lambda: None,
     ) -> None:
-        self._gatherer, self._exposition = gatherer, Exposition()
+        self._gatherer, self._exposition = gatherer, Exposition(web_config)
         self._enabled = {c.name: c for c in gatherer.collectors}
         self._all_names = set(all_names)
         self._path, self._trouble = path, trouble
@@ -218,6 +220,7 @@ class Server:
         self, app: Application, sockets: Sequence[socket.socket], max_requests: int, door: Door | None = None
     ) -> None:
         self._map: dict[int, Any] = {}
+        self._door = door
         guarded, more = (app, 0) if door is None else _guarded(app, door)
         self._server = create_server(
             guarded,
@@ -247,6 +250,8 @@ class Server:
             patient = not any(channel.in_hand for channel in self._channels())
             wasyncore.loop(timeout=5.0 if patient else 1.0, use_poll=True, map=self._map, count=1)
             tidy(self._channels(), time.monotonic())
+            if self._door is not None:
+                self._door.mind()
         self._drain(time.monotonic() + GRACE)
 
     def _channels(self) -> list[Channel]:

@@ -1,9 +1,8 @@
 """Names and passwords. A check costs 60 ms to 4 s of a core on purpose, so it must not be had for nothing.
 
-One check runs at a time and the next one waits after a failure, so that
-guessing takes a fifth of a core at most; few requests may wait for a check,
-and fewer of one address. Who was let in before is known at once and never
-waits: scrapes go on while somebody guesses.
+One check runs at a time and rests after a failure, so that guessing takes a
+fifth of a core at most; `web_queue` says who is next. Who was let in before is
+known at once and never waits: scrapes go on while somebody guesses.
 """
 
 from __future__ import annotations
@@ -16,17 +15,15 @@ import hmac
 import os
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 from gpuwait.strict_yaml import FileError
+from gpuwait.web_queue import Queue
 
 #: bcrypt looks at no more of a password; Go compares these and ignores the rest.
 LENGTH = 72
-#: Requests that wait for a check or are being checked, in all and of one address.
-WAITING = 4
-WAITING_OF_ONE = 2
-#: After a check that failed the next one waits so many times as long as that one took, or so many seconds.
+#: After a check that failed none runs for so many times as long as that one took, or so many seconds.
 REST = 4.0
 LONGEST_REST = 1.0
 #: Users that are remembered; each has one password.
@@ -86,9 +83,12 @@ class Passwords:
         self._secret = os.urandom(32)
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, None] = OrderedDict()
-        self._waiting: Counter[str] = Counter()
-        self._turn = threading.Lock()
-        self._rest_until = 0.0
+        self._queue = Queue(clock)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a check or are being checked."""
+        return self._queue.waiting
 
     def ask(self, users: Mapping[bytes, bytes], header: str | None, address: str) -> Answer:
         """Tell whether these credentials are those of one of the users. May take seconds.
@@ -106,31 +106,28 @@ class Passwords:
         key = self._digest(name, against, password)
         if known and self._remembers(key):
             return Answer.IN
-        if not self._queue(address):
+        if not self._queue.come(address):
             return Answer.BUSY
+        right = False
         try:
-            return self._checked(key, password, against, known=known)
+            # Of several at once with the same password the first is checked.
+            right = known and self._remembers(key)
+            right = right or self._checked(key, password, against, known=known)
         finally:
-            with self._lock:
-                self._waiting[address] -= 1
-                self._waiting += Counter()  # drops what is 0
+            self._queue.go(address, right=right)
+        return Answer.IN if right else Answer.WRONG
 
-    def _checked(self, key: bytes, password: bytes, against: bytes, *, known: bool) -> Answer:
-        with self._turn:
-            if known and self._remembers(key):  # the one before had the same
-                return Answer.IN
-            time.sleep(max(self._rest_until - self._clock(), 0.0))
-            begin = self._clock()
-            right = self._matches(password, against) and known
-            if not right:
-                end = self._clock()
-                self._rest_until = end + min((end - begin) * REST, LONGEST_REST)
-                return Answer.WRONG
-            with self._lock:
-                self._known[key] = None
-                while len(self._known) > REMEMBERED:
-                    self._known.popitem(last=False)
-            return Answer.IN
+    def _checked(self, key: bytes, password: bytes, against: bytes, *, known: bool) -> bool:
+        begin = self._clock()
+        if not (self._matches(password, against) and known):
+            # Within the turn, so that who comes meanwhile and has not failed is next.
+            time.sleep(min((self._clock() - begin) * REST, LONGEST_REST))
+            return False
+        with self._lock:
+            self._known[key] = None
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return True
 
     def _matches(self, password: bytes, against: bytes) -> bool:
         if self._check is None:
@@ -145,13 +142,6 @@ class Passwords:
             if key not in self._known:
                 return False
             self._known.move_to_end(key)
-            return True
-
-    def _queue(self, address: str) -> bool:
-        with self._lock:
-            if self._waiting.total() >= WAITING or self._waiting[address] >= WAITING_OF_ONE:
-                return False
-            self._waiting[address] += 1
             return True
 
     def _another(self, users: Mapping[bytes, bytes], name: bytes) -> bytes:

@@ -43,7 +43,7 @@ class Tls:
     """`tls_server_config`, with the names of OpenSSL where the file has those of Go.
 
     clients: policy for client certificates, a key of `names.CLIENT_AUTH`.
-    ciphers: of TLS 1.2; empty for the default.
+    ciphers: of TLS 1.2; empty for `names.DEFAULT_CIPHERS`.
     """
 
     cert: Pem
@@ -193,8 +193,11 @@ def _http(data: object, where: str) -> dict[str, str]:
     _boolean(section.get("http2", True), f"{where}.http2")
     given = section.get("headers")
     found = {}
-    for header, value in mapping({} if given is None else given, f"{where}.headers", names.HEADERS).items():
+    for header, entry in mapping({} if given is None else given, f"{where}.headers", names.HEADERS).items():
         allowed = names.HEADERS[header]
+        # 0 or 1 without quotes, as in the format's own examples; a boolean is no such number.
+        number = header == "X-XSS-Protection" and type(entry) is int and entry in (0, 1)
+        value = str(entry) if number else entry
         if not isinstance(value, str) or not re.fullmatch(r"[ -~]*", value):
             raise FileError(f"{where}.headers.{header}: must be a text of printable ASCII characters")
         if value and allowed and value not in allowed:

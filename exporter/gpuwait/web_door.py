@@ -12,14 +12,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuwait import web_auth
-from gpuwait.host import read_bytes
 from gpuwait.strict_yaml import FileError
 from gpuwait.web_config import WebConfig, parse
+from gpuwait.web_files import Files
 from gpuwait.web_names import CLIENT_AUTH
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the files.
 EVERY = 1.0
-#: No configuration, certificate or key comes near this.
-_MOST = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,12 @@ class InForce:
 class Door:
     """Holds the configuration in force. Raises FileError where the files cannot be used at the start."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name, self._files = name, Files(clock)
         self._parsed: tuple[bytes, WebConfig | FileError] = (b"", WebConfig())
-        self._now = self._take(*self._look())
+        self._now = self._take(*self._files.in_time(self._look))
         self._last = self._refused = self._now.seen
-        self._complaint = ""
+        self._complaint, self._told_that_it_hangs = "", False
         self._stop = threading.Event()
         for line in remarks(self.config):
             log.warning("%s: %s", name, line)
@@ -59,6 +58,11 @@ class Door:
     def config(self) -> WebConfig:
         """The configuration in force."""
         return self._now.config
+
+    @property
+    def good(self) -> bool:
+        """Whether the files can be read and what they say is in force, or will be in a moment."""
+        return not self._complaint and not self._files.hung
 
     def gate(self) -> Gate | None:
         """The gate of TLS connections, None where they are plain."""
@@ -79,6 +83,13 @@ class Door:
     def stop(self) -> None:
         """Look no more."""
         self._stop.set()
+
+    def mind(self) -> None:
+        """Say once that a file hangs; for a thread that looks at none."""
+        hung = self._files.hung
+        if hung and not self._told_that_it_hangs:
+            log.error("--web.config.file: %s; the last good configuration stays in force", hung)
+        self._told_that_it_hangs = bool(hung)
 
     def _watch(self) -> None:
         while not self._stop.wait(EVERY):
@@ -115,7 +126,7 @@ class Door:
 
     def _look(self) -> tuple[WebConfig, dict[str, bytes]]:
         """The configuration as the file has it now, and the content of all files. Raises FileError."""
-        content = _read(self.name, self.name)
+        content = self._files.read(self.name, self.name)
         if self._parsed[0] != content:
             try:
                 self._parsed = content, parse(_decode(content, self.name), self.name)
@@ -127,7 +138,8 @@ class Door:
         if config.tls is not None:
             for pem in (config.tls.cert, config.tls.key, config.tls.client_ca):
                 if pem is not None and pem.path:
-                    files[pem.path] = _read(pem.path, f"{self.name}: tls_server_config.{pem.key}: {pem.path}")
+                    where = f"{self.name}: tls_server_config.{pem.key}: {pem.path}"
+                    files[pem.path] = self._files.read(pem.path, where)
         return config, files
 
     def _take(self, config: WebConfig, files: Mapping[str, bytes]) -> InForce:
@@ -143,22 +155,11 @@ def _terms(config: WebConfig, files: Mapping[str, bytes], name: str) -> Terms | 
     from gpuwait import web_gate, web_tls  # noqa: PLC0415 - only those pay who use TLS
 
     authorities = files[tls.client_ca.path] if tls.client_ca is not None and tls.client_ca.path else b""
+    clients = (tls.clients, tls.client_ca, authorities, tls.allowed_sans)
     try:
-        context = web_tls.build(tls, name, authorities)
+        return web_gate.Terms(lambda: web_tls.build(tls, name, files), tls.allowed_sans, clients)
     except OSError as error:
         raise FileError(f"{name}: tls_server_config: {error.strerror or error}") from error
-    clients = (tls.clients, tls.client_ca, authorities, tls.allowed_sans)
-    return web_gate.Terms(context, tls.allowed_sans, clients)
-
-
-def _read(path: str, where: str) -> bytes:
-    try:
-        content = read_bytes(path)
-    except OSError as error:
-        raise FileError(f"{where}: {error.strerror}") from error
-    if len(content) > _MOST:
-        raise FileError(f"{where}: is larger than 1 MiB")
-    return content
 
 
 def _decode(content: bytes, name: str) -> str:
@@ -169,7 +170,7 @@ def _decode(content: bytes, name: str) -> str:
 
 
 def _digest(files: Mapping[str, bytes]) -> bytes:
-    """What tells two states of the files apart, without a second copy of the key in memory."""
+    """What tells two states of the files apart."""
     found = hashlib.sha256()
     for name, content in sorted(files.items()):
         found.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest())

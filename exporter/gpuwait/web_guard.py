@@ -11,6 +11,7 @@ from typing import Any
 from gpuwait.logs import Seldom
 from gpuwait.web_auth import Answer, Passwords
 from gpuwait.web_config import WebConfig
+from gpuwait.web_queue import MOST
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ Environ = dict[str, Any]
 App = Callable[[Environ, StartResponse], list[bytes]]
 
 #: Worker threads for those who wait for the check of a password.
-THREADS = 4
+THREADS = MOST
 
 
 class Guard:

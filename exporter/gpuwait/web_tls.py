@@ -5,6 +5,8 @@ Only a daemon with `tls_server_config` imports this.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import ipaddress
 import os
 import ssl
@@ -13,9 +15,8 @@ from typing import Any
 
 from gpuwait.strict_yaml import FileError
 from gpuwait.web_config import Pem, Tls
+from gpuwait.web_names import DEFAULT_CIPHERS
 
-#: What a pipe holds at least; a chain of ten certificates has 20 KiB.
-_INLINE = 60 * 1024
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _MODES = {
     "NoClientCert": ssl.CERT_NONE,
@@ -23,14 +24,15 @@ _MODES = {
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
 #: No tickets: a resumed session would outlive a change of the certificates that may come in.
+#: For sessions that the server itself keeps, see `web_gate.Terms`.
 _OPTIONS = ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
 
 
-def build(tls: Tls, name: str, authorities: bytes = b"") -> ssl.SSLContext:
-    """A server's context; raises FileError, OSError.
+def build(tls: Tls, name: str, files: Mapping[str, bytes]) -> ssl.SSLContext:
+    """A server's context, in about a millisecond; raises FileError, OSError.
 
-    name:        of the configuration file, for messages.
-    authorities: PEM text of those who sign client certificates, where `tls.client_ca` names a file.
+    name:  of the configuration file, for messages.
+    files: content of the files that `tls` names, by path; none is opened here.
     """
     where = f"{name}: tls_server_config"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -43,40 +45,39 @@ def build(tls: Tls, name: str, authorities: bytes = b"") -> ssl.SSLContext:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     else:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    _load_pair(context, tls, where)
+    _load_pair(context, tls, files, where)
     _set_ciphers(context, tls, where)
     _set_curves(context, tls, where)
     if tls.client_ca is not None:
-        _set_authorities(context, tls.client_ca, authorities, where)
+        _set_authorities(context, tls.client_ca, _content(tls.client_ca, files), where)
     context.verify_mode = _MODES[tls.clients]
     return context
 
 
-def _load_pair(context: ssl.SSLContext, tls: Tls, where: str) -> None:
+def _content(pem: Pem, files: Mapping[str, bytes]) -> bytes:
+    return files[pem.path] if pem.path else pem.text.encode()
+
+
+def _load_pair(context: ssl.SSLContext, tls: Tls, files: Mapping[str, bytes], where: str) -> None:
     opened: list[int] = []
 
     def path(pem: Pem) -> str:
-        if pem.path:
-            return pem.path
-        reader, writer = os.pipe()
-        opened.append(reader)
-        try:
-            os.set_blocking(writer, False)
-            if len(pem.text) > _INLINE or os.write(writer, pem.text.encode()) < len(pem.text):
-                raise FileError(f"{where}.{pem.key}: is longer than {_INLINE} characters: put it into a file")
-        finally:
-            os.close(writer)
-        return f"/proc/self/fd/{reader}"
+        # What was read and compared is what counts, whatever stands in the file by now.
+        opened.append(in_memory(_content(pem, files)))
+        return f"/proc/self/fd/{opened[-1]}"
 
     def no_passphrase() -> str:
         raise FileError(f"{where}.{tls.key.key}: the key is encrypted; it must not be")
 
     try:
         context.load_cert_chain(path(tls.cert), path(tls.key), no_passphrase)
-    except ssl.SSLError as error:
+    except OSError as error:
+        if not isinstance(error, ssl.SSLError) and error.errno != errno.ESPIPE:
+            raise
         why = "the key does not belong to the certificate"
-        if error.reason != "KEY_VALUES_MISMATCH":
-            why = f"not a certificate chain and its private key in PEM form ({error.reason or 'no reason'})"
+        reason = getattr(error, "reason", None)
+        if reason != "KEY_VALUES_MISMATCH":  # ESPIPE: a pipe hides which of the two it is
+            why = f"not a certificate chain and its private key in PEM form ({reason or 'no reason'})"
         both = " and ".join(f"{p.key} {p.path}".strip() for p in (tls.cert, tls.key))
         raise FileError(f"{where}: {both}: {why}") from error
     finally:
@@ -84,11 +85,33 @@ def _load_pair(context: ssl.SSLContext, tls: Tls, where: str) -> None:
             os.close(descriptor)
 
 
-def _set_ciphers(context: ssl.SSLContext, tls: Tls, where: str) -> None:
-    if not tls.ciphers:
-        return
+def in_memory(content: bytes) -> int:
+    """A descriptor to read the content from, without a file: Python's ssl takes certificates by path only.
+
+    Raises OSError.
+    """
     try:
-        context.set_ciphers(":".join(tls.ciphers))
+        reader = writer = os.memfd_create("pem")
+    except (AttributeError, OSError):  # before glibc 2.27 and Linux 3.17, or forbidden
+        reader, writer = os.pipe()
+    try:
+        if reader != writer:
+            os.set_blocking(writer, False)
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, max(len(content), 1))
+        if os.write(writer, content) < len(content):
+            raise OSError(errno.ENOSPC, "a certificate or key is too long for this system")
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        if reader != writer:
+            os.close(writer)
+    return reader
+
+
+def _set_ciphers(context: ssl.SSLContext, tls: Tls, where: str) -> None:
+    try:
+        context.set_ciphers(":".join(tls.ciphers or DEFAULT_CIPHERS))
     except ssl.SSLError as error:
         raise FileError(f"{where}.cipher_suites: {ssl.OPENSSL_VERSION} knows none of them") from error
     known = {cipher["name"] for cipher in context.get_ciphers()}
@@ -113,7 +136,7 @@ def _set_curves(context: Any, tls: Tls, where: str) -> None:
 
 def _set_authorities(context: ssl.SSLContext, pem: Pem, content: bytes, where: str) -> None:
     # The text around the certificates is free, and need not be ASCII.
-    text = (content or pem.text.encode()).decode("ascii", "ignore")
+    text = content.decode("ascii", "ignore")
     try:
         context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
@@ -124,16 +147,16 @@ def _set_authorities(context: ssl.SSLContext, pem: Pem, content: bytes, where: s
 
 
 def may_enter(certificate: Mapping[str, Any] | None, allowed: tuple[str, ...]) -> bool:
-    """Tell whether a verified certificate has one of these alternative names; also where none was given.
+    """Tell whether a verified certificate has one of these alternative names, where there are any.
 
-    Names are compared as they are, addresses by value.
+    Who shows no certificate has none. Names are compared as they are, addresses by value.
     """
-    if not allowed or not certificate:
+    if not allowed:
         return True
     wanted = {_plain(name) for name in allowed}
     return any(
         (_plain(value) if kind == "IP Address" else value) in wanted
-        for kind, value in certificate.get("subjectAltName", ())
+        for kind, value in (certificate or {}).get("subjectAltName", ())
         if kind in ("DNS", "email", "URI", "IP Address")
     )
 

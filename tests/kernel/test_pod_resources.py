@@ -23,6 +23,18 @@ ONE = (
 )
 
 
+def _field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _size(content) + content
+
+
+def _size(message: bytes) -> bytes:
+    n, out = len(message), bytearray()
+    while n >= 128:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes([*out, n])
+
+
 def test_one_container() -> None:
     """Pod, namespace, container and device."""
     assert parse_pod_resources(ONE) == [Grant("n", "p", "c", Device("uuid", f"GPU-{U}", shared=True))]
@@ -64,17 +76,54 @@ def test_any_bytes(answer: bytes) -> None:
         parse_pod_resources(answer)
 
 
-def test_bound() -> None:
-    """A node with more devices than can be gives so many."""
-    devices = b"".join(b"\x12" + bytes([len(d)]) + d for d in (b"nvidia%d" % n for n in range(9000)))
-    inner = b"\x12" + _size(devices) + devices
-    pod = b"\x0a\x01p\x12\x01n\x1a" + _size(inner) + inner
-    assert len(parse_pod_resources(b"\x0a" + _size(pod) + pod)) == 4096
+def _pod(*devices: bytes) -> bytes:
+    inner = _field(2, b"".join(_field(2, device) for device in devices))
+    return _field(1, b"\x0a\x01p\x12\x01n" + _field(3, inner))
 
 
-def _size(message: bytes) -> bytes:
-    n, out = len(message), bytearray()
-    while n >= 128:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes([*out, n])
+def _dynamic(claim: bytes, *resources: bytes) -> bytes:
+    inner = _field(5, _field(2, claim) + _field(3, b"ml") + b"".join(_field(4, r) for r in resources))
+    return _field(1, b"\x0a\x01p\x12\x01n" + _field(3, inner))
+
+
+def test_dynamic_resource() -> None:
+    """The name and namespace of the claim are told beside the device."""
+    device = _field(2, b"gpu.nvidia.com") + _field(3, b"node1") + _field(4, b"gpu-3")
+    assert parse_pod_resources(_dynamic(b"c", device)) == [
+        Grant("n", "p", "", Device("minor", "3"), claim="ml/c")
+    ]
+
+
+def test_share_of_a_dynamic_resource() -> None:
+    """A device with the id of a share may be given to others too."""
+    device = _field(2, b"gpu.nvidia.com") + _field(4, b"gpu-3") + _field(5, b"5f3c")
+    (grant,) = parse_pod_resources(_dynamic(b"c", device))
+    assert grant.device == Device("minor", "3", shared=True)
+
+
+def test_cdi_names_where_no_device_is_named() -> None:
+    """Older kubelets tell the CDI names only."""
+    device = _field(1, _field(1, b"k8s.gpu.nvidia.com/device=gpu-1")) + _field(2, b"gpu.nvidia.com")
+    (grant,) = parse_pod_resources(_dynamic(b"c", device))
+    assert grant.device == Device("minor", "1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (_pod(*(b"nvidia%d" % n for n in range(4097))), "more than 4096 GPUs"),
+        (_pod(*(b"kvm%d" % n for n in range(70_000))), "more than 65536 devices"),
+        (_pod(*(b"" for _ in range(70_000))), "more than 65536 devices"),
+        (b"\x0a\x00" * 70_000, "more than 65536 devices"),
+        (_field(1, b"\x1a\x00" * 70_000), "more than 65536 devices"),
+    ],
+)
+def test_bounds(answer: bytes, what: str) -> None:
+    """More than a node can have is refused, not cut: what was cut would look free."""
+    with pytest.raises(ParseError, match=what):
+        parse_pod_resources(answer)
+
+
+def test_many_shares_of_one_gpu() -> None:
+    """What names the same part of the same GPU for the same container counts once."""
+    assert len(parse_pod_resources(_pod(*(f"GPU-{U}::{n}".encode() for n in range(5000))))) == 1

@@ -89,7 +89,7 @@ def certificates(issued, tmp_path):
 class Daemon:
     """`gpuwait serve` on a tree of a few files."""
 
-    def __init__(self, root, *flags, trust=None):
+    def __init__(self, root, *flags, trust=None, env=None):
         (root / "proc/1").mkdir(parents=True, exist_ok=True)
         (root / "sys").mkdir(exist_ok=True)
         (root / "proc/vmstat").write_text("nr_free_pages 100\ncompact_stall 7\n")
@@ -99,7 +99,7 @@ class Daemon:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gpuwait", "serve", "--no-collector.gpu", *paths, *flags,
                  "--web.listen-address=127.0.0.1:0"],
-                stderr=log,
+                stderr=log, env={**os.environ, **(env or {})},
             )  # fmt: skip
         self.port = self._port()
 
@@ -184,11 +184,11 @@ def start(tmp_path):
     """Start a daemon with these flags and, where given, a web configuration; `trust`: folder of its CA."""
     started = []
 
-    def run(*flags, config=None, trust=None):
+    def run(*flags, config=None, trust=None, env=None):
         if config is not None:
             (tmp_path / "web.yml").write_text(config)
             flags = (*flags, f"--web.config.file={tmp_path / 'web.yml'}")
-        started.append(Daemon(tmp_path, *flags, trust=trust))
+        started.append(Daemon(tmp_path, *flags, trust=trust, env=env))
         return started[-1]
 
     yield run

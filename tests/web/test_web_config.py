@@ -85,6 +85,13 @@ def test_passwords_without_tls_are_worth_a_word():
     assert remarks(parse(TLS + users, "f")) == []
 
 
+@pytest.mark.parametrize(("value", "sent"), [("0", "0"), ("1", "1"), ('"1; mode=block"', "1; mode=block")])
+def test_a_number_as_a_header(value, sent):
+    """X-XSS-Protection is a number in the examples of the format, and need not be quoted."""
+    text = f"http_server_config: {{headers: {{X-XSS-Protection: {value}}}}}\n"
+    assert parse(text, "f").headers == {"X-XSS-Protection": sent}
+
+
 def test_inline_pem():
     """Certificate and key may stand in the file itself; the key does not show in a traceback."""
     found = parse("tls_server_config:\n  cert: AAA\n  key: SECRET\n", "f").tls
@@ -141,6 +148,9 @@ WRONG = [
     ("http_server_config: {headers: {X-Frame-Options: DENY}}\n", "'DENY' is not one of deny, sameorigin"),
     ('http_server_config: {headers: {X-XSS-Protection: "0\\r\\nSet-Cookie: a"}}\n', "printable ASCII"),
     ("http_server_config: {headers: {Content-Security-Policy: 5}}\n", "printable ASCII"),
+    ("http_server_config: {headers: {X-XSS-Protection: true}}\n", "printable ASCII"),
+    ("http_server_config: {headers: {X-XSS-Protection: 7}}\n", "printable ASCII"),
+    ("rate_limit:\n  interval: \x01\n", "line 2: special characters are not allowed"),
     ("basic_auth_users: [alice]\n", "basic_auth_users: must be a mapping"),
     ("basic_auth_users: {alice: secret}\n", "basic_auth_users.alice: must be a bcrypt hash"),
     ("basic_auth_users: {alice: 5}\n", "basic_auth_users.alice: must be a bcrypt hash"),

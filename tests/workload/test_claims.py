@@ -147,6 +147,41 @@ def test_conflict_with_a_pod_that_cannot_be_found(site: Site) -> None:
     assert site.given() == Given(True, (TRAIN,))
 
 
+def test_two_living_pods_of_one_name(site: Site) -> None:
+    """Of two pods with one name one has its uid: it revives no stale grant; what it holds is told once."""
+    site.node.pod(UID2, B)
+    site.node.log("train-0", "ml", "main", B, UID2)
+    site.node.look()
+    (refused,) = {g.labels[2] for g in site.node.tree.groups()} - {"train-0"}
+    assert refused in {UID, UID2}
+    site.pods(Grant("ml", "done-0", "main", WHOLE))
+    assert site.given() == Given(False, ())
+    site.pods(Grant("ml", "train-0", "main", WHOLE))
+    assert site.given(("pod", "ml", refused, "main")) == Given(True, ())
+
+
+def test_pods_of_one_resource_claim(site: Site) -> None:
+    """Two pods may share a claim of a whole GPU: the one that idles has it too. Two claims are a conflict."""
+    site.node.pod(UID2, B)
+    site.node.log("other-0", "ml", "main", B, UID2)
+    both = (
+        Grant("ml", "other-0", "main", WHOLE, claim="ml/shared"),
+        Grant("ml", "train-0", "main", WHOLE, claim="ml/shared"),
+    )
+    site.pods(*both)
+    assert site.given(TRAIN) == Given(True, (("pod", "ml", "other-0", "main"),))
+    site.pods(both[0], Grant("ml", "train-0", "main", WHOLE, claim="ml/another"))
+    assert site.given(TRAIN) == Given(True, ())
+
+
+def test_long_names(site: Site) -> None:
+    """Two pods whose names differ in the last of 253 letters are two."""
+    long = "p" * 252
+    site.pods(Grant("ml", f"{long}a", "main", SLICE), Grant("ml", f"{long}b", "main", SLICE))
+    site.node.pod(UID2, B)
+    assert [labels[2] for labels in site.given().others] == [f"{long}a", f"{long}b"]
+
+
 def test_time_slices(site: Site) -> None:
     """Those who share a GPU all have it, whoever runs."""
     site.node.pod(UID2, B)
@@ -204,11 +239,46 @@ def test_slurm_without_cgroups(site: Site) -> None:
     assert site.given() == Given(True, (("slurm", "", "4711", ""), ("slurm", "", "4712", "")))
 
 
+def test_jobs_by_sluid(site: Site) -> None:
+    """Slurm 26.05 names cgroups by SLUID: any such job may be the one that the prolog gives a number."""
+    site.node.group("system.slice/slurmstepd.scope/sEKNKTV3WPV500/step_0/user/task_0")
+    site.jobs.given = ((Device("index", "2"), ("742",)),)
+    assert site.given() == Given(True, (("slurm", "", "742", ""),))
+    assert site.given(("slurm", "", "sEKNKTV3WPV500", "0")) == Given(True, ())
+
+
+def test_no_job_by_sluid_lives(site: Site) -> None:
+    """Without any job, and with jobs that are known by their numbers, a left file gives nothing."""
+    site.node.group("system.slice/slurmstepd.scope/system")
+    site.jobs.given = ((Device("index", "2"), ("742",)),)
+    assert site.given() == Given(False, ())
+    site.node.group("system.slice/slurmstepd.scope/job_750/step_0")
+    assert site.given() == Given(False, ())
+
+
+def test_a_prolog_that_writes_sluids(site: Site) -> None:
+    """Where the prolog writes them too, each job is itself: the other one is over, and holds nothing."""
+    site.node.group("system.slice/slurmstepd.scope/sEKNKTV3WPV500/step_0")
+    site.jobs.given = ((Device("index", "2"), ("sEKNKTV3WPV500", "742", "s5K1KKYAYG5D00")),)
+    assert site.given() == Given(True, (("slurm", "", "sEKNKTV3WPV500", ""),))
+    assert site.given(("slurm", "", "sEKNKTV3WPV500", "0")) == Given(True, ())
+
+
 def test_element_of_a_job_array(site: Site) -> None:
-    """`4711_3` has a cgroup by another number: it is believed."""
+    """`4711_3` has a cgroup by another number: a job that no file names may be it."""
     site.node.group("system.slice/slurmstepd.scope/job_4720/step_0")
     site.jobs.given = ((Device("index", "2"), ("4711_3",)),)
     assert site.given() == Given(True, (("slurm", "", "4711_3", ""),))
+    assert site.given(("slurm", "", "4720", "0")) == Given(True, ())
+
+
+def test_element_of_a_job_array_that_is_over(site: Site) -> None:
+    """It is over where no job lives, or only such as other files name by their numbers."""
+    site.node.group("system.slice/slurmstepd.scope")
+    site.jobs.given = ((Device("index", "2"), ("4711_3",)), (Device("index", "0"), ("4720",)))
+    assert site.given() == Given(False, ())
+    site.node.group("system.slice/slurmstepd.scope/job_4720/step_0")
+    assert site.given() == Given(False, ())
 
 
 def test_hostile_names(site: Site) -> None:
@@ -216,7 +286,7 @@ def test_hostile_names(site: Site) -> None:
     site.node.pod(UID2, B)
     site.pods(Grant("n\n", "p" * 1000, '"}\x1b', WHOLE))
     ((_, namespace, workload, container),) = site.given().others
-    assert (namespace.isprintable(), len(workload), container.isprintable()) == (True, 128, True)
+    assert (namespace.isprintable(), len(workload), container.isprintable()) == (True, 253, True)
 
 
 def test_unreadable_hierarchy(site: Site) -> None:

@@ -41,6 +41,7 @@ MESSAGES: dict[str, list[tuple[str, int, str, bool]]] = {
         ("driver_name", 2, "string", False),
         ("pool_name", 3, "string", False),
         ("device_name", 4, "string", False),
+        ("share_id", 5, "string", False),
     ],
     "DynamicResource": [
         ("claim_name", 2, "string", False),
@@ -151,6 +152,7 @@ def test_real_server(serve: Callable[..., Server], kubelet: Kubelet) -> None:
         "dynamic_resources": [
             {
                 "claim_name": "c",
+                "claim_namespace": "ml",
                 "claim_resources": [
                     {
                         "driver_name": "gpu.nvidia.com",
@@ -158,6 +160,7 @@ def test_real_server(serve: Callable[..., Server], kubelet: Kubelet) -> None:
                         "device_name": "gpu-3",
                         "cdi_devices": [{"name": "k8s.gpu.nvidia.com/device=gpu-3"}],
                     },
+                    {"driver_name": "gpu.nvidia.com", "device_name": "gpu-4", "share_id": "5f3c"},
                     {"cdi_devices": [{"name": f"nvidia.com/gpu=GPU-{U}"}]},
                 ],
             }
@@ -179,8 +182,9 @@ def test_real_server(serve: Callable[..., Server], kubelet: Kubelet) -> None:
         Grant("ml", "train-0", "main", Device("uuid", f"GPU-{U}")),
         Grant("ml", "shared-0", "a", Device("uuid", f"GPU-{U}", shared=True)),
         Grant("ml", "shared-0", "b", Device("minor", "1")),
-        Grant("ml", "claim-0", "main", Device("minor", "3")),
-        Grant("ml", "claim-0", "main", Device("uuid", f"GPU-{U}")),
+        Grant("ml", "claim-0", "main", Device("minor", "3"), "ml/c"),
+        Grant("ml", "claim-0", "main", Device("minor", "4", shared=True), "ml/c"),
+        Grant("ml", "claim-0", "main", Device("uuid", f"GPU-{U}"), "ml/c"),
     )
 
 
@@ -257,9 +261,13 @@ def test_no_kubelet(place: Path) -> None:
     assert (quiet.latest, quiet.reason) == (None, "")
 
 
-def test_usual_place(place: Path, serve: Callable[..., Server]) -> None:
+@pytest.mark.parametrize(
+    "directory",
+    ["var/lib/kubelet", "var/lib/k0s/kubelet", "var/snap/microk8s/common/var/lib/kubelet"],
+)
+def test_usual_places(place: Path, directory: str) -> None:
     """Without an option the socket is looked for below the root of the host."""
-    usual = place / "var/lib/kubelet/pod-resources"
+    usual = place / directory / "pod-resources"
     usual.mkdir(parents=True)
     server = Server(usual / "kubelet.sock", lambda _r, _c: answer(pod("p", gpus("c", "nvidia0"))))
     found = Kubelet(Host(rootfs=str(place)))
@@ -378,6 +386,28 @@ def test_garbage(kubelet: Kubelet, place: Path, said: bytes) -> None:
     assert kubelet.reason
     assert len(kubelet.reason) <= 300
     assert "Error:" not in kubelet.reason
+
+
+def test_closed_at_once(kubelet: Kubelet, place: Path) -> None:
+    """A socket that hangs up is told in words, whether the request could be sent or not."""
+    odd = Odd(place / "kubelet.sock", lambda _peer: None)
+    reasons = set()
+    for _ in range(20):
+        kubelet.look()
+        reasons.add(kubelet.reason)
+    odd.stop()
+    assert reasons == {f"{place}/kubelet.sock: closed without an answer"}
+
+
+def test_answer_that_is_too_long(serve: Callable[..., Server], kubelet: Kubelet) -> None:
+    """More than gRPC takes by default is refused with the limit; the last good answer stays."""
+    said = [answer(pod("train-0", gpus("main", "nvidia0"))), answer(pod("x" * (4 * 1024 * 1024)))]
+    serve(lambda _request, _context: said.pop(0))
+    kubelet.look()
+    kubelet.look()
+    assert kubelet.latest is not None
+    assert len(kubelet.latest.grants) == 1
+    assert kubelet.reason == "the kubelet's answer is longer than 4 MiB"
 
 
 def test_answer_that_is_no_message(serve: Callable[..., Server], kubelet: Kubelet) -> None:

@@ -153,6 +153,26 @@ def test_sandbox(node: Any) -> None:
     assert ("pod", "ml", "train-0", "POD") in node.labels()
 
 
+def test_long_names(node: Any) -> None:
+    """Two pods whose names differ in the last of 253 letters stay two, each with its name."""
+    long, tasks = "p" * 252, "root/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+    node.pod(UID, A)
+    node.pod(UID2, B)
+    pod_file(node, f"{tasks}/{A}/config.json", f"{long}a", "main")
+    pod_file(node, f"{tasks}/{B}/config.json", f"{long}b", "main")
+    assert [labels[2] for labels in node.labels()] == [f"{long}a", f"{long}a", f"{long}b", f"{long}b"]
+
+
+def test_long_names_of_containers(node: Any) -> None:
+    """Two names that are cut to the same text are one name: one of the containers has its id."""
+    for identity, name in ((A, "x" * 128 + "a"), (B, "x" * 128 + "b")):
+        node.group(f"system.slice/docker-{identity}.scope")
+        node.file(f"root/var/lib/docker/containers/{identity}/config.v2.json", f'{{"Name": "/{name}"}}')
+    first, second = sorted((labels[2] for labels in node.labels()), key=len)
+    assert first in {A[:12], B[:12]}
+    assert second == "x" * 128
+
+
 def test_bundle_of_another_pod(node: Any) -> None:
     """A file that tells another uid than the cgroup names the container, not the pod."""
     node.pod(UID, A)

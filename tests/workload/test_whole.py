@@ -133,6 +133,18 @@ def test_metrics_of_the_site(site: Any) -> None:
     assert allocated == {"0", "1", "3", "4", "5"}
 
 
+def test_a_holder_among_many_without_names(site: Any) -> None:
+    """With 400 containers that no file names, the one that holds a GPU has its name in the first scrape."""
+    node, _ = site
+    for n in range(400):
+        node.group(f"system.slice/docker-{n:064x}.scope")
+    last = "f" * 64
+    node.group(f"system.slice/docker-{last}.scope", 13)
+    node.file(f"root/var/lib/docker/containers/{last}/config.v2.json", '{"Name": "/train"}')
+    held = series(run(site, "once").stdout, "gpuwait_gpu_workload_memory_bytes")
+    assert [labels["workload"] for labels in held if labels["gpu"] == "7"] == ["train"]
+
+
 def test_whois_tells_the_same(site: Any) -> None:
     """The four labels of a process in the metrics are what whois prints."""
     text = run(site, "once").stdout

@@ -16,6 +16,7 @@ from gpuwait.explain.window import EvidenceWindow, GpuWindow, evidence, windows
 from gpuwait.explain.wording import CAUSES, amount, percent, printable, signal_text, tidy
 from gpuwait.wait.snapshot import Key, Snapshot
 from gpuwait.wait.verdict import Cause, GpuVerdict, State, Verdict
+from gpuwait.workload.identity import POD_LENGTH
 
 #: Waiting below this share of the window is not worth a verdict: 2.5 s every 30 s are 8 %.
 WORTH_SAYING = 0.05
@@ -126,7 +127,7 @@ def _plain(same: _Same, gpus: list[GpuWindow], keys: tuple[Key, ...]) -> Explana
     return Explanation(
         gpus=tuple(gpu.index for gpu in gpus),
         uuids=tuple(printable(gpu.uuid) for gpu in gpus),
-        workloads=tuple(Owner(*(printable(part) for part in key)) for key in keys[:_OWNERS]),
+        workloads=tuple(Owner(*(printable(part, POD_LENGTH) for part in key)) for key in keys[:_OWNERS]),
         verdict=verdict,
         cause=str(cause or ""),
         detail="",

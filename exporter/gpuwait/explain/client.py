@@ -24,7 +24,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class LockedError(Exception):
-    """The daemon is there and asks for more than a name of a path; the text says how to ask it."""
+    """The daemon is there and does not answer; the text says why, or how to ask it."""
 
 
 def ask(url: str = DEFAULT_URL, timeout: float = 2.0) -> Report | None:
@@ -53,7 +53,12 @@ def _say_if_locked(status: int, body: bytes, where: str) -> None:
     if status == 401:
         raise LockedError(f"the daemon asks for a password: curl -u NAME 'http://{where}?format=text'")
     if status == 400 and body == _HTTPS:
-        raise LockedError(f"the daemon speaks https: curl 'https://{where}?format=text'")
+        asked = "with -u NAME where it asks for a password"
+        raise LockedError(f"the daemon speaks https: curl 'https://{where}?format=text', {asked}")
+    if status == 429:
+        why = body[:100].decode("ascii", "replace").strip()
+        why = why if why.isprintable() else "no reason"
+        raise LockedError(f"the daemon answers 429 Too Many Requests ({why}): ask again later")
 
 
 def _address(url: str) -> tuple[str, int, str]:

@@ -10,6 +10,7 @@ from gpuwait.explain.context import Scene
 from gpuwait.explain.window import EvidenceWindow
 from gpuwait.explain.wording import amount, printable
 from gpuwait.thresholds import DEFAULTS
+from gpuwait.workload.identity import POD_LENGTH
 
 #: What stands where the verdict does not know.
 _UNKNOWN: Mapping[str, str] = {
@@ -73,7 +74,7 @@ def prose(sentence: str, own: EvidenceWindow | None) -> str:
 
 def _safe(name: str) -> str:
     """A name as one word of a shell; empty where it would not survive being shown, or be an option."""
-    if not name or name != printable(name) or name.startswith("-"):
+    if not name or name != printable(name, POD_LENGTH) or name.startswith("-"):
         return ""
     return shlex.quote(name)
 

@@ -4,13 +4,15 @@
 |------|-----------|
 | `GPU-<uuid>`, `MIG-<uuid>`, `MIG-GPU-<uuid>/<gi>/<ci>` | NVIDIA's device plugin |
 | the same and `::<n>`                        | its time slices and MPS shares |
+| the same and `-<n>`                         | HAMi's device plugin: a share |
 | `nvidia0`, `nvidia0/vgpu1`, `nvidia0/gi1`, `nvidia0/gi1/vgpu2` | GKE's device plugin: minor number |
-| `gpu-0`, `gpu-0-mig-...`                    | NVIDIA's driver for dynamic resources: minor number |
+| `gpu-0`, `gpu-0-mig-1g5gb-19-4`, `gpu-0-mig-19-4-1` | NVIDIA's driver for dynamic resources: minor number |
 | `0000:83:00.0`                              | AMD's device plugin |
 | `Ascend910-3`                               | Huawei's device plugin |
 | `3`, `3.7`                                  | Slurm prologs for dcgm-exporter: index, GPU instance |
 
-Texts of the device plugins: kubernetes PodResources, `ContainerDevices.device_ids`.
+Texts of the device plugins: kubernetes PodResources, `ContainerDevices.device_ids`. HAMi chooses the GPU
+itself; before its PR #1743 the kubelet could name others (HAMi#1741).
 """
 
 from __future__ import annotations
@@ -23,18 +25,19 @@ from typing import Literal
 Kind = Literal["uuid", "mig", "minor", "pci", "index"]
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_SHARE = r"(?P<shared>::[0-9]{1,6}|-[0-9]{1,6})?"
 _SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    ("uuid", re.compile(rf"(GPU-{_UUID})(?P<shared>::[0-9]{{1,6}})?")),
-    ("mig", re.compile(rf"(MIG-{_UUID})(?P<shared>::[0-9]{{1,6}})?")),
+    ("uuid", re.compile(rf"(GPU-{_UUID}){_SHARE}")),
+    ("mig", re.compile(rf"(MIG-{_UUID}){_SHARE}")),
     ("uuid", re.compile(rf"MIG-(GPU-{_UUID})(?P<shared>/[0-9]{{1,3}}/[0-9]{{1,3}}(?:::[0-9]{{1,6}})?)")),
     ("minor", re.compile(r"nvidia([0-9]{1,4})(?P<shared>(?:/gi[0-9]{1,3})?(?:/vgpu[0-9]{1,4})?)")),
-    ("minor", re.compile(r"gpu-([0-9]{1,4})(?P<shared>-mig-[0-9-]{1,32})?")),
+    ("minor", re.compile(r"gpu-([0-9]{1,4})(?P<shared>-mig-[0-9a-z-]{1,63})?")),
 )
 _CLAIM = re.compile(rf"{_UUID}-")
 _PCI = re.compile(r"([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])(?P<shared>::[0-9]{1,6})?")
 _ASCEND = re.compile(r"Ascend[0-9A-Za-z]{1,16}-([0-9]{1,4})(?P<shared>)")
 _INDEX = re.compile(r"([0-9]{1,4})(?P<shared>\.[0-9]{1,3})?")
-_JOB = re.compile(r"[0-9]{1,20}(?:_[0-9]{1,20})?")
+_JOB = re.compile(r"[0-9]{1,20}(?:_[0-9]{1,20})?|s[0-9A-Z]{8,20}")
 #: Jobs that share one GPU, as far as is told.
 MOST_JOBS = 64
 
@@ -73,9 +76,8 @@ def parse_device(text: str, resource: str) -> Device | None:
 def parse_dynamic(driver: str, name: str) -> Device | None:
     """The GPU of a dynamic resource: name of its device, or of a CDI device (`nvidia.com/gpu=0`)."""
     vendor, equals, rest = name.partition("=")
-    if equals and "nvidia.com" not in vendor:
-        return None
-    if "gpu" not in driver and not equals:
+    domain = vendor.partition("/")[0] if equals else driver
+    if not f".{domain}".endswith(".nvidia.com"):
         return None
     # CDI devices that are made for one claim begin with its uid.
     text = _CLAIM.sub("", rest, count=1) if equals else name
@@ -86,8 +88,8 @@ def parse_dynamic(driver: str, name: str) -> Device | None:
 def parse_job_file(name: str, text: str) -> tuple[Device, tuple[str, ...]] | None:
     """The GPU that a prolog's file is named after, and the Slurm jobs that it was given to.
 
-    Either lines that begin with the id of a job, or a JSON object with `SLURM_JOB_ID`. None for a file of
-    another kind.
+    Either lines that begin with the id of a job, `742` or `742_3` or its SLUID, or a JSON object with
+    `SLURM_JOB_ID`. None for a file of another kind.
     """
     found = _INDEX.fullmatch(name)
     device = _device("index", found) if found else parse_device(name, "")

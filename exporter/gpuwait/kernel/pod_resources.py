@@ -7,8 +7,8 @@ fields are read, by number; others are skipped.
     PodResources              name 1, namespace 2, containers 3
     ContainerResources        name 1, devices 2, dynamic_resources 5
     ContainerDevices          resource_name 1, device_ids 2
-    DynamicResource           claim_resources 4
-    ClaimResource             cdi_devices 1 (name 1), driver_name 2, device_name 4
+    DynamicResource           claim_name 2, claim_namespace 3, claim_resources 4
+    ClaimResource             cdi_devices 1 (name 1), driver_name 2, device_name 4, share_id 5
 
 The form is that of protobuf (https://protobuf.dev/programming-guides/encoding): key `number << 3 | type`,
 then a varint (0), 8 bytes (1), a length and so many bytes (2), or 4 bytes (5).
@@ -16,85 +16,100 @@ then a varint (0), 8 bytes (1), a length and so many bytes (2), or 4 bytes (5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from gpuwait.kernel.errors import ParseError
 from gpuwait.kernel.gpu_claims import Device, parse_device, parse_dynamic
 
 #: A node has 250 pods with 16 GPUs, of which each may be cut into 64 parts.
 MOST = 4096
+#: Pods, containers and devices of any kind: a bound for the time that it takes to read them.
+MOST_PARTS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A device that a container of a pod was given."""
+    """A device that a container of a pod was given.
+
+    claim: namespace and name of the ResourceClaim that it is of, empty for that of a device plugin. Pods that
+           use one claim share its device.
+    """
 
     namespace: str
     pod: str
     container: str
     device: Device
+    claim: str = ""
 
 
 def parse_pod_resources(answer: bytes) -> list[Grant]:
-    """GPUs by container; other devices are left out. Raises ParseError for what is no such message."""
+    """GPUs by container; other devices are left out.
+
+    Raises ParseError for what is no such message, or tells of more than a node can have.
+    """
     found: dict[Grant, None] = {}
-    for number, pod in _fields(memoryview(answer)):
-        if number == 1:
-            found.update(dict.fromkeys(_pod(pod)))
+    for parts, grant in enumerate(_parts(memoryview(answer))):
+        if parts >= MOST_PARTS:
+            raise ParseError(f"pod resources: more than {MOST_PARTS} devices")
+        if grant is not None:
+            found[grant] = None
         if len(found) > MOST:
-            break
-    return list(found)[:MOST]
+            raise ParseError(f"pod resources: more than {MOST} GPUs")
+    return list(found)
 
 
-def _pod(message: memoryview) -> Iterator[Grant]:
-    texts = {1: "", 2: ""}
-    containers = []
+def _parts(message: memoryview) -> Iterator[Grant | None]:
+    """One for each pod, container and device; None for what is no GPU."""
+    for number, pod in _fields(message):
+        if number != 1:
+            continue
+        yield None
+        name, namespace = _texts(pod, (1, 2))
+        for inner, container in _fields(pod):
+            if inner == 3:
+                yield None
+                yield from _grants(container, namespace, name)
+
+
+def _grants(message: memoryview, namespace: str, pod: str) -> Iterator[Grant | None]:
+    (container,) = _texts(message, (1,))
     for number, value in _fields(message):
-        if number in texts:
-            texts[number] = _text(value)
-        elif number == 3:
-            containers.append(value)
-    for container in containers:
-        name = ""
-        devices: list[Device | None] = []
-        for number, value in _fields(container):
-            if number == 1:
-                name = _text(value)
-            elif number == 2:
-                devices += _devices(value)
-            elif number == 5:
-                devices += _dynamic(value)
-        yield from (Grant(texts[2], texts[1], name, device) for device in devices if device is not None)
+        claim = ""
+        devices: Iterator[Device | None] = iter(())
+        if number == 2:
+            devices = _devices(value)
+        elif number == 5:
+            claim = "{1}/{0}".format(*_texts(value, (2, 3)))
+            devices = _dynamic(value)
+        for device in devices:
+            yield None if device is None else Grant(namespace, pod, container, device, claim)
 
 
-def _devices(message: memoryview) -> list[Device | None]:
-    resource, ids = "", []
-    for number, value in _fields(message):
-        if number == 1:
-            resource = _text(value)
-        elif number == 2:
-            ids.append(_text(value))
-    return [parse_device(text, resource) for text in ids]
+def _devices(message: memoryview) -> Iterator[Device | None]:
+    (resource,) = _texts(message, (1,))
+    return (parse_device(_text(value), resource) for number, value in _fields(message) if number == 2)
 
 
-def _dynamic(message: memoryview) -> list[Device | None]:
-    devices: list[Device | None] = []
+def _dynamic(message: memoryview) -> Iterator[Device | None]:
     for number, claim in _fields(message):
         if number != 4:
             continue
-        driver, names, cdi = "", [], []
+        driver, name, share = _texts(claim, (2, 4, 5))
+        device = parse_dynamic(driver, name) if name else None
+        if device is not None:
+            yield replace(device, shared=device.shared or bool(share))
+            continue
+        # Older kubelets tell the CDI names only.
         for inner, value in _fields(claim):
             if inner == 1:
-                cdi += [_text(name) for at, name in _fields(value) if at == 1]
-            elif inner == 2:
-                driver = _text(value)
-            elif inner == 4:
-                names.append(_text(value))
-        told = [device for name in names if (device := parse_dynamic(driver, name)) is not None]
-        # Older kubelets tell the CDI names only.
-        devices += told or [parse_dynamic(driver, name) for name in cdi]
-    return devices
+                yield parse_dynamic(driver, *_texts(value, (1,)))
+
+
+def _texts(message: memoryview, numbers: Collection[int]) -> list[str]:
+    """The texts in these fields, empty where a field is absent."""
+    found = {number: value for number, value in _fields(message) if number in numbers}
+    return [_text(found[number]) if number in found else "" for number in numbers]
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:

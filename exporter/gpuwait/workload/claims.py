@@ -5,6 +5,9 @@ What such a source says may be older than what the driver says, so a live proces
 - a pod that has no cgroup any more is over, though the kubelet may list it for a while (kubernetes#119423);
 - of two pods with the same whole device the one whose process holds it is right, else the one that lives;
 - a job whose cgroup is gone is over, though its epilog may have failed to remove the file.
+
+A prolog may call a job otherwise than its cgroup does: `742` where the cgroup has the SLUID (Slurm 26.05), or
+`742_3` for an element of an array. Then every living job that no file names otherwise may be the one.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from dataclasses import dataclass
 from gpuwait.gpu.protocol import GpuReading
 from gpuwait.host import label
 from gpuwait.kernel.gpu_claims import Device
+from gpuwait.kernel.pod_resources import Grant
+from gpuwait.workload.identity import POD_LENGTH
 from gpuwait.workload.job_files import JobFiles
 from gpuwait.workload.kubelet import Kubelet
 from gpuwait.workload.tree import Labels, WorkloadTree
@@ -40,6 +45,7 @@ class Given:
 class _Claim:
     device: Device
     labels: Labels
+    claim: str = ""
 
 
 class Claims:
@@ -54,6 +60,7 @@ class Claims:
         self._clock = clock
         self._source: tuple[object, object] = (None, None)
         self._claims: tuple[_Claim, ...] = ()
+        self._jobs_by_file: frozenset[str] = frozenset()
 
     @property
     def age(self) -> float | None:
@@ -78,12 +85,10 @@ class Claims:
         if latest is None and given is None:
             return None
         if (latest, given) != self._source or self._source == (None, None):
-            pods = (
-                _Claim(g.device, ("pod", label(g.namespace), label(g.pod), label(g.container)))
-                for g in (latest.grants if latest else ())
-            )
-            jobs = (_Claim(device, ("slurm", "", job, "")) for device, ids in given or () for job in ids)
+            pods = map(_of_pod, latest.grants if latest else ())
+            jobs = [_Claim(device, ("slurm", "", job, "")) for device, ids in given or () for job in ids]
             self._claims, self._source = (*pods, *jobs), (latest, given)
+            self._jobs_by_file = frozenset(claim.labels[2] for claim in jobs)
         if self._claims and self._tree is not None:
             with suppress(OSError):
                 self._tree.groups()  # walks where the last walk is old
@@ -95,15 +100,27 @@ class Claims:
         kind, namespace, workload, _ = claim.labels
         if tree is None or not tree.present or (kind == "slurm" and not tree.uses_slurm):
             return None
-        # An element of a job array has a cgroup by its own number, which a prolog may not have.
-        return None if "_" in workload and kind == "slurm" else tree.lives(kind, namespace, workload)
+        if kind == "slurm" and workload not in tree.jobs:
+            return None if any(self._may_be(workload, job) for job in tree.jobs) else False
+        return tree.lives(kind, namespace, workload)
+
+    def _may_be(self, called: str, job: str) -> bool:
+        """Whether a living job may be the one that a prolog calls so."""
+        if job == called:
+            return True
+        by_sluid = not job.isdigit() and called[0].isdigit()
+        return (by_sluid or "_" in called) and job not in self._jobs_by_file
 
     def _beaten(self, claim: _Claim, claims: list[_Claim], live: set[tuple[str, str, str]]) -> bool:
         """Tell whether another pod has the same whole device with more right."""
         if claim.device.shared or claim.labels[0] != "pod":
             return False
         rivals = {
-            c.labels[:3]: c for c in claims if c.device == claim.device and c.labels[:3] != claim.labels[:3]
+            c.labels[:3]: c
+            for c in claims
+            if c.device == claim.device
+            and c.labels[:3] != claim.labels[:3]
+            and not (claim.claim and c.claim == claim.claim)
         }
         if claim.labels[:3] in live or not rivals:
             return False
@@ -113,19 +130,29 @@ class Claims:
 
     def _told(self, claim: _Claim, holders: Sequence[Labels]) -> bool:
         """Tell whether one of those that hold the GPU is the one it is given to, perhaps without its name."""
-        kind, namespace, workload, container = claim.labels
-        for holder in holders:
-            group = self._tree.find(holder) if self._tree is not None else None
-            owner = group.owner if group is not None else None
-            if holder[:3] == (kind, namespace, workload):
-                inner = owner.container_id if owner is not None else ""
-                if not container or holder[3] in {container, ""} or inner.startswith(holder[3]):
-                    return True
-            elif kind == "pod" and holder[0] == "pod" and not holder[1]:
-                return True  # a pod that is known by its uid only
-            elif kind == "pod" and owner is not None and owner.kind == "slurm" and owner.pod_uid:
-                return True  # a job in a pod: the job is nearer
-        return False
+        if claim.labels[0] == "slurm":
+            return any(kind == "slurm" and self._may_be(claim.labels[2], job) for kind, _, job, _ in holders)
+        return any(self._holds(claim.labels, holder) for holder in holders)
+
+    def _holds(self, pod: Labels, holder: Labels) -> bool:
+        """Tell whether the holder is this container of a pod."""
+        kind, namespace, _, container = pod
+        group = self._tree.find(holder) if self._tree is not None else None
+        owner = group.owner if group is not None else None
+        if holder[:3] == pod[:3]:
+            inner = owner.container_id if owner is not None else ""
+            return not container or holder[3] in {container, ""} or inner.startswith(holder[3])
+        if holder[0] == kind:
+            # One that is known by its uid only, or lost its name to a pod that has the same.
+            unnamed = owner is not None and owner.workload == owner.pod_uid
+            return not holder[1] or (unnamed and holder[1] == namespace)
+        # A job in a pod: the job is nearer.
+        return owner is not None and owner.kind == "slurm" and bool(owner.pod_uid)
+
+
+def _of_pod(grant: Grant) -> _Claim:
+    name, container = label(grant.pod, POD_LENGTH), label(grant.container)
+    return _Claim(grant.device, ("pod", label(grant.namespace), name, container), grant.claim)
 
 
 def _means(device: Device, gpu: GpuReading) -> bool:

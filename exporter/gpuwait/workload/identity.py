@@ -30,6 +30,8 @@ OwnerKind = Literal["pod", "container", "slurm", "service", "other"]
 
 #: systemd allows unit names of 255 characters; a label takes this many of them.
 UNIT_LENGTH = 128
+#: Kubernetes allows names of pods of 253 characters. Cut ones could be those of two pods.
+POD_LENGTH = 253
 
 _POD = re.compile(
     r"(?:^|[/-])pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?![0-9a-zA-Z_-])"

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks, and at least after one that was asked for or left something to do.
+#: Seconds between two looks, at least after one that was asked for, and after one that left something to do.
 EVERY = 5.0
 SOONEST = 0.2
+REST = 0.05
 #: Seconds in one look after which it counts as hung.
 HUNG = 10.0
 
@@ -83,7 +84,7 @@ class Lookout:
                     self._settled = self._begun
                     self._changed.notify_all()
                 self._wake.wait(self._every)
-            self._ended.wait(SOONEST)
+            self._ended.wait(REST if any(more) else SOONEST)
 
     def _safely(self, number: int, look: Callable[[], bool]) -> bool:
         try:

@@ -1,11 +1,13 @@
 """Looks for the names of containers and pods in the files of the kubelet and of the runtimes, below rootfs.
 
 Cheapest first: the names of the kubelet's logs tell all of a node at one listing; only what they do not tell
-is looked for in the runtimes' own files, once a container. Their file systems may hang: see `lookout`.
+is looked for in the runtimes' own files, a few at a look: those that were asked for, then each container once
+before any again. Their file systems may hang: see `lookout`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,9 +22,13 @@ MOST_LOGS = 20_000
 LONGEST = 1024 * 1024
 #: Bytes of Podman's list: 2,000 containers.
 LONGEST_LIST = 4 * 1024 * 1024
-#: Files of runtimes in one look, and looks for one container: its file is there before its first process.
+#: Containers whose own files are read in one look.
 MOST_FILES = 64
+#: Looks for one container: its file is there before its first process. Then seconds until the next, as a file
+#: system may be mounted late, and seconds until one that could not be read is tried again.
 TRIES = 3
+AGAIN = 60.0
+AFTER_ERROR = 10.0
 
 CONTAINER_LOGS = "var/log/containers"
 POD_LOGS = "var/log/pods"
@@ -47,6 +53,14 @@ _OWN_FILES: tuple[tuple[str, Callable[[str], ContainerName | None]], ...] = (
     *((path, parse_bundle) for path in BUNDLES),
     (DOCKER, parse_docker),
 )
+
+
+@dataclass(slots=True)
+class _Tried:
+    """How often the files of a container were read and told nothing, and when they are to be read next."""
+
+    times: int = 0
+    due: float = 0.0
 
 
 @dataclass(slots=True)
@@ -81,14 +95,16 @@ class _Listed:
 class NameFiles:
     """Used by one thread.
 
+    clock:   monotonic seconds.
     reasons: by source, why it could not be read.
-    more:    whether the last look left something for the next.
+    more:    whether the last look left containers that were never looked for.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._root = host.rootfs.rstrip("/")
         self._listed: dict[str, _Listed] = {}
-        self._tries: dict[str, int] = {}
+        self._tried: dict[str, _Tried] = {}
         self.reasons: dict[str, str] = {}
         self.more = False
 
@@ -96,28 +112,25 @@ class NameFiles:
         """Names of these pods, as far as they are told."""
         return self._logs(POD_LOGS, parse_pod_log, uids)
 
-    def containers(self, ids: Collection[str]) -> dict[str, ContainerName]:
-        """Names of these containers, as far as they are told."""
-        self.more = False
+    def containers(self, ids: Collection[str], first: Collection[str] = ()) -> dict[str, ContainerName]:
+        """Names of these containers, as far as they are told. `first`: those that matter most."""
         found = self._logs(CONTAINER_LOGS, parse_container_log, ids)
         left = set(ids) - found.keys()
         for path in PODMAN:
             found |= self._podman(path, left)
         left -= found.keys()
-        self._tries = {identity: n for identity, n in self._tries.items() if identity in left}
-        files = 0
-        for identity in sorted(left):
-            tries = self._tries.get(identity, 0)
-            if tries >= TRIES:
-                continue
-            if files >= MOST_FILES:
-                self.more = True
-                break
-            files += 1
-            self._tries[identity] = tries + 1
-            name = self._own_file(identity)
+        tried = self._tried = {identity: t for identity, t in self._tried.items() if identity in left}
+        now, never = self._clock(), _Tried()
+
+        def rank(identity: str) -> tuple[bool, bool, float, str]:
+            return identity in tried, identity not in first, tried.get(identity, never).due, identity
+
+        due = sorted((i for i in left if tried.get(i, never).due <= now), key=rank)
+        for identity in due[:MOST_FILES]:
+            name = self._own_file(identity, tried.setdefault(identity, _Tried()), now)
             if name is not None:
                 found[identity] = name
+        self.more = any(identity not in tried for identity in due[MOST_FILES:])
         return found
 
     def _logs(
@@ -152,14 +165,21 @@ class NameFiles:
                 listed.note(wanted, found)
         return found
 
-    def _own_file(self, identity: str) -> ContainerName | None:
+    def _own_file(self, identity: str, tried: _Tried, now: float) -> ContainerName | None:
+        failed = False
         for path, parse in _OWN_FILES:
-            name = None
+            name, read = None, False
             with self._told(path.partition("/{}")[0]):
                 text = read_file(f"{self._root}/{path.format(identity)}", LONGEST)
-                name = parse(text) if text is not None else None
+                name, read = parse(text) if text is not None else None, True
             if name is not None:
                 return name
+            failed = failed or not read
+        if failed:
+            tried.due = now + AFTER_ERROR
+        else:
+            tried.times += 1
+            tried.due = now if tried.times < TRIES else now + AGAIN
         return None
 
     @contextmanager

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from gpuwait.host import Host, label
 from gpuwait.kernel.kubelet_logs import ContainerName
-from gpuwait.workload.identity import Owner
+from gpuwait.workload.identity import POD_LENGTH, Owner
 from gpuwait.workload.name_files import NameFiles
 
 #: Container of a pod that only holds its namespaces, as cAdvisor calls it. No container can have this name.
@@ -38,7 +38,7 @@ class Names:
     def __init__(
         self, host: Host, clock: Callable[[], float], changed: Callable[[], None] = lambda: None
     ) -> None:
-        self._files = NameFiles(host)
+        self._files = NameFiles(host, clock)
         self._clock = clock
         self._lock = threading.Lock()
         self._live: dict[Key, None] = {}
@@ -54,12 +54,15 @@ class Names:
         """By source, why it could not be read at the last look."""
         return dict(self._files.reasons)
 
-    def named(self, owner: Owner) -> Owner:
-        """The same owner with its names, as far as they are known now."""
+    def named(self, owner: Owner, *, asked: bool = False) -> Owner:
+        """The same owner with its names, as far as they are known now.
+
+        asked: for a process, as those that hold a GPU are; its names are looked for before all others.
+        """
         if owner.kind not in _NAMED:
             return owner
         key = (owner.pod_uid, owner.container_id)
-        if key not in self._live:
+        if asked or key not in self._live:
             self._ask(key)
         inner = self._containers.get(owner.container_id)
         if owner.kind == "container":
@@ -73,7 +76,7 @@ class Names:
             container = SANDBOX if inner.sandbox else label(inner.container) or container
         if pod is None:
             return replace(owner, container=container) if container != owner.container else owner
-        workload = owner.workload if owner.pod_uid in self._refused else label(pod.pod)
+        workload = owner.workload if owner.pod_uid in self._refused else label(pod.pod, POD_LENGTH)
         return replace(owner, namespace=label(pod.namespace), workload=workload, container=container)
 
     def lives(self, owners: Iterable[Owner]) -> None:
@@ -87,17 +90,20 @@ class Names:
     def settle(self, owners: Mapping[str, Owner], age: Callable[[str], int]) -> None:
         """Let the newest have a name that more than one has: the others are ending, or hang.
 
+        Names are compared as they are shown: two that are the same once they are cut are one name.
+
         owners: by path of the cgroup, as `identity` finds them. age: of a path, more for a newer one.
         """
         holders: dict[tuple[str, ...], dict[str, str]] = {}
         for path, owner in owners.items():
             pod = self._pods.get(owner.pod_uid) if owner.kind == "pod" else None
             if pod is not None:
-                holders.setdefault(("pod", pod.namespace, pod.pod), {}).setdefault(owner.pod_uid, path)
+                shown = ("pod", label(pod.namespace), label(pod.pod, POD_LENGTH))
+                holders.setdefault(shown, {}).setdefault(owner.pod_uid, path)
             inner = self._containers.get(owner.container_id) if owner.kind in _NAMED else None
             if inner is not None and not inner.sandbox:
-                key = (owner.kind, owner.pod_uid, inner.container)
-                holders.setdefault(key, {}).setdefault(owner.container_id, path)
+                shown = (owner.kind, owner.pod_uid, label(inner.container))
+                holders.setdefault(shown, {}).setdefault(owner.container_id, path)
         refused: set[str] = set()
         for same in holders.values():
             if len(same) > 1:
@@ -111,12 +117,13 @@ class Names:
         now = self._clock()
         with self._lock:
             self._asked = {key: at for key, at in self._asked.items() if now - at < REMEMBERED}
-            keys = [*self._live, *self._asked]
+            asked = [*self._asked]
+        keys = [*self._live, *asked]
         uids, ids = {uid for uid, _ in keys if uid}, {identity for _, identity in keys if identity}
         pods = {uid: name for uid, name in self._pods.items() if uid in uids}
         containers = {identity: name for identity, name in self._containers.items() if identity in ids}
         before = len(pods), len(containers)
-        containers |= self._files.containers(ids - containers.keys())
+        containers |= self._files.containers(ids - containers.keys(), {identity for _, identity in asked})
         pods |= self._files.pods(uids - pods.keys())
         for uid, identity in keys:
             inner = containers.get(identity)

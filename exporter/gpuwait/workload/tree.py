@@ -56,6 +56,7 @@ class WorkloadTree:
     keep:  told the path of a group, says whether it is wanted.
     names: of pods and containers; without it they have their ids.
     uses_slurm: whether Slurm has a directory of its own, with or without a job in it.
+    jobs: Slurm jobs that have a cgroup, wanted or not: the id, or the SLUID where the path tells no id.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class WorkloadTree:
         self._version = 0
         self._alive: frozenset[tuple[str, str, str]] = frozenset()
         self._nameless = True
+        self.jobs: frozenset[str] = frozenset()
         self.uses_slurm = False
 
     @property
@@ -138,7 +140,7 @@ class WorkloadTree:
         return (self._name(owner_of_cgroup_file(text)) or OTHER) if text else None
 
     def _name(self, owner: Owner | None) -> Owner | None:
-        return owner if owner is None or self._names is None else self._names.named(owner)
+        return owner if owner is None or self._names is None else self._names.named(owner, asked=True)
 
     def _walk(self, *, whole: bool) -> None:
         if not self._groups:
@@ -184,7 +186,8 @@ class WorkloadTree:
             owners = {path: known.get(path) or names.named(owner) for path, owner in owners.items()}
         self._named = owners
         pods = [owner for owner in owners.values() if owner.kind == "pod"]
-        self._nameless = not pods or any(owner.workload == owner.pod_uid for owner in pods)
+        self._nameless = not pods or any(_nameless(owner) for owner in pods)
+        self.jobs = frozenset(owner.workload for owner in owners.values() if owner.kind == "slurm")
         self._alive = frozenset((owner.kind, owner.namespace, owner.workload) for owner in owners.values())
         return owners
 
@@ -224,6 +227,11 @@ class WorkloadTree:
             earlier = self._earlier_owners
             owner = self._owners[path] = earlier[path] if path in earlier else owner_of_path(path)
             return owner
+
+
+def _nameless(owner: Owner) -> bool:
+    """Whether a pod's name is not known. One that another pod has taken over leaves the namespace."""
+    return owner.workload == owner.pod_uid and not owner.namespace
 
 
 def _group(found: dict[Labels, Group], owner: Owner, path: str, role: str) -> Group:
