@@ -33,11 +33,11 @@ class Compaction(Load):
     """Page faults for huge pages on fragmented memory: every one must compact.
 
     All memory but a little is parked in the hugetlb pool. Each step then faults
-    a huge page, splits it and keeps one small page of it, so that blocks of
-    order 9 run out and the next fault stalls.
+    a huge page, splits it and keeps some small pages of it, so that blocks of
+    order 9 run out and the next fault stalls until those pages are moved together.
     """
 
-    leave_free = 2000
+    leave_free, kept = 2000, 32 * PAGE
 
     def prepare(self, stack, group):
         if int(chosen("/proc/sys/vm/nr_hugepages")):
@@ -52,7 +52,7 @@ class Compaction(Load):
     def work(self, end, trouble):
         before, told = counters()["compact_stall"], False
         while time.monotonic() < end:
-            size = (self.leave_free + 1024) * MIB
+            size = 3 * self.leave_free * MIB
             memory = mmap.mmap(-1, size + BLOCK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE)
             base = -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % BLOCK
             memory.madvise(mmap.MADV_HUGEPAGE, base, size)
@@ -61,7 +61,7 @@ class Compaction(Load):
                 memory[at] = 1
                 memory.madvise(mmap.MADV_FREE, at, PAGE)
                 memory[at] = 1
-                memory.madvise(mmap.MADV_DONTNEED, at + PAGE, BLOCK - PAGE)
+                memory.madvise(mmap.MADV_DONTNEED, at + self.kept, BLOCK - self.kept)
                 if block % 32 == 31:
                     if not told and counters()["compact_stall"] - before > 20:
                         told = trouble() or True
