@@ -9,7 +9,7 @@ from dashboards.build.evidence_storage import LOCAL, SHARED
 from dashboards.build.page import Row
 from dashboards.build.panels import Panel, graph
 from dashboards.build.query import NODE, Query, rate, ratio
-from dashboards.build.signals import NO_PRESSURE, WHO, own, pressure, top
+from dashboards.build.signals import NO_PRESSURE, WHO, largest, own, pressure, top
 
 from gpuwait.thresholds import DEFAULTS
 
@@ -39,7 +39,7 @@ _MEMORY = (
         "made first.",
         "percentunit",
         Query(
-            f"max by (numa_node, zone) (gpuwait_fragmentation_unusable_ratio{{{NODE}}})",
+            f"max by (cluster, numa_node, zone) (gpuwait_fragmentation_unusable_ratio{{{NODE}}})",
             "NUMA {{numa_node}} {{zone}}",
         ),
         absent=_OLD,
@@ -76,7 +76,8 @@ _MEMORY = (
         "slowed. Checkpoints show as ramps.",
         "percentunit",
         Query(
-            f"max((gpuwait_memory_dirty_bytes{{{NODE}}} + gpuwait_memory_writeback_bytes{{{NODE}}})"
+            f"max by (cluster) ((gpuwait_memory_dirty_bytes{{{NODE}}}"
+            f" + gpuwait_memory_writeback_bytes{{{NODE}}})"
             f" / (gpuwait_memory_dirty_threshold_bytes{{{NODE}}} > 0))",
             "dirty and being written",
         ),
@@ -93,7 +94,12 @@ _CPU = (
         "lost time it is a cause: a period counts that was cut by a millisecond.",
         "percentunit",
         Query(
-            ratio(own("gpuwait_cgroup_cpu_throttled_periods_total"), own("gpuwait_cgroup_cpu_periods_total")),
+            largest(
+                ratio(
+                    rate("gpuwait_cgroup_cpu_throttled_periods_total", NODE),
+                    rate("gpuwait_cgroup_cpu_periods_total", NODE),
+                )
+            ),
             WHO,
         ),
         absent=_NO_LIMIT,
@@ -122,8 +128,8 @@ _CPU = (
         "Share of the sampled memory accesses that crossed to another NUMA node.",
         "percentunit",
         Query(
-            f"1 - max({rate('gpuwait_vmstat_numa_hint_faults_local_total', NODE)})"
-            f" / (max({rate('gpuwait_vmstat_numa_hint_faults_total', NODE)}) >= {_SAMPLES})",
+            f"max by (cluster) (1 - {rate('gpuwait_vmstat_numa_hint_faults_local_total', NODE)}"
+            f" / ({rate('gpuwait_vmstat_numa_hint_faults_total', NODE)} >= {_SAMPLES}))",
             "remote",
         ),
         absent=f"NUMA balancing is off, or there are fewer than {_SAMPLES} samples a second",
@@ -180,8 +186,8 @@ _FABRIC = (
         "Share of its own best rate of the last day that a port lacks: 100 % is a port that is down.",
         "percentunit",
         Query(
-            f"1 - max by ({_PORT}) (gpuwait_infiniband_rate_bytes_per_second{{{NODE}}}) * max by "
-            f"({_PORT}) (gpuwait_infiniband_port_up{{{NODE}}}) / max by ({_PORT}) "
+            f"1 - max by (cluster, {_PORT}) (gpuwait_infiniband_rate_bytes_per_second{{{NODE}}}) * max by "
+            f"(cluster, {_PORT}) (gpuwait_infiniband_port_up{{{NODE}}}) / max by (cluster, {_PORT}) "
             f"(max_over_time(gpuwait_infiniband_rate_bytes_per_second{{{NODE}}}[1d]) > 0)",
             "{{device}}/{{port}}",
         ),

@@ -11,7 +11,7 @@ from gpuwait.thresholds import DEFAULTS
 #: Below this rate the mean of a disk's operations says nothing.
 _OPERATIONS = f"{DEFAULTS['disk', 'operations'].value:g}"
 
-_MOUNT = "export, mountpoint"
+_MOUNT = "cluster, export, mountpoint"
 _ANSWERS = f"sum by ({_MOUNT}) ({rate('gpuwait_nfs_mount_operations_total', NODE)})"
 _RESPONSE = f"sum by ({_MOUNT}) ({rate('gpuwait_nfs_mount_response_time_seconds_total', NODE)})"
 _NO_NFS, _NO_LUSTRE = "no NFS mount on this node", "no Lustre client on this node"
@@ -19,8 +19,8 @@ _NO_NFS, _NO_LUSTRE = "no NFS mount on this node", "no Lustre client on this nod
 SHARED = (
     graph(
         "NFS: response time",
-        "Mean time of an answer by mount. An outage has no answers and shows here as a gap: see requests "
-        "in flight.",
+        "Mean time of an answer by mount. An outage has no answers and shows here as a gap: see answers "
+        "received.",
         "s",
         Query(f"{_RESPONSE} / ({_ANSWERS} > 0)", "{{mountpoint}}"),
         absent=_NO_NFS,
@@ -36,11 +36,24 @@ SHARED = (
         line=("nfs", "busy"),
     ),
     graph(
-        "NFS: requests without an answer",
-        "At this moment, of all mounts that share the connection. A flat line above 0 with no answers is "
-        "a server that has gone.",
+        "NFS: requests in flight",
+        "Sent and not answered at this moment, of all mounts that share the connection. 0 does not mean that "
+        "all is well: where the connection is gone (NFSv4 in an outage) nothing is sent any more. Answers "
+        "received say whether the server is there.",
         "short",
         Query(f"max by ({_MOUNT}) (gpuwait_nfs_mount_in_flight{{{NODE}}})", "{{mountpoint}}"),
+        absent=_NO_NFS,
+    ),
+    graph(
+        "NFS: answers received",
+        "Of all mounts that share the connection. In an outage it falls to 0 and stays there. An idle "
+        "mount of version 3 looks the same (version 4 renews its lease each minute): blocked threads tell "
+        "the two apart.",
+        "ops",
+        Query(
+            f"max by ({_MOUNT}) ({rate('gpuwait_nfs_mount_transport_receives_total', NODE)})",
+            "{{mountpoint}}",
+        ),
         absent=_NO_NFS,
     ),
     graph(
@@ -65,7 +78,7 @@ SHARED = (
         "metadata server.",
         "short",
         Query(
-            "sum by (filesystem, operation) "
+            "sum by (cluster, filesystem, operation) "
             f"({rate('gpuwait_lustre_operation_time_seconds_total', NODE)}) > 0.01",
             "{{filesystem}} {{operation}}",
         ),
@@ -77,9 +90,12 @@ SHARED = (
         "Context only: the daemon judges GPFS by the age of its oldest waiter, which is no metric; "
         "gpuwait explain shows it.",
         "Bps",
-        Query(f"sum by (filesystem) ({rate('gpuwait_gpfs_read_bytes_total', NODE)})", "{{filesystem}} read"),
         Query(
-            f"sum by (filesystem) ({rate('gpuwait_gpfs_written_bytes_total', NODE)})",
+            f"sum by (cluster, filesystem) ({rate('gpuwait_gpfs_read_bytes_total', NODE)})",
+            "{{filesystem}} read",
+        ),
+        Query(
+            f"sum by (cluster, filesystem) ({rate('gpuwait_gpfs_written_bytes_total', NODE)})",
             "{{filesystem}} written",
         ),
         absent="no GPFS on this node, or --collector.gpfs is off",
@@ -89,7 +105,7 @@ SHARED = (
 
 def _both(what: str) -> str:
     return " + ".join(
-        f"max by (device) ({rate(f'gpuwait_disk_{kind}_total', NODE)})" for kind in what.split()
+        f"max by (cluster, device) ({rate(f'gpuwait_disk_{kind}_total', NODE)})" for kind in what.split()
     )
 
 

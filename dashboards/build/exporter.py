@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards.build import panels
 from dashboards.build.page import TO_NODE, Page, Row, choice, clusters
-from dashboards.build.query import CLUSTER, NODE, Query, rate
+from dashboards.build.query import CLUSTER, NODE, Query, rate, to_cluster, zero
 
 #: Targets that are gpuwait's, by the name of the scrape job, as in the rules.
 _OURS = f'{NODE}, job=~".*gpuwait.*"'
@@ -26,7 +26,7 @@ _NOW = (
         "Down",
         "Targets that did not. Their nodes are unobserved.",
         "short",
-        Query(f"count(up{{{_OURS}}} == 0) or vector(0)"),
+        Query(zero(f"count(up{{{_OURS}}} == 0)", f"count(up{{{_OURS}}})")),
         absent=_NAMED,
         over=1,
     ),
@@ -34,7 +34,12 @@ _NOW = (
         "Collectors that fail",
         "A fault, or no answer in time; a source that is not there is none.",
         "short",
-        Query(f"count(gpuwait_collector_success{{{NODE}}} == 0) or vector(0)"),
+        Query(
+            zero(
+                f"count(gpuwait_collector_success{{{NODE}}} == 0)",
+                f"count(gpuwait_collector_success{{{NODE}}})",
+            )
+        ),
         absent=_NONE,
         over=1,
     ),
@@ -42,8 +47,10 @@ _NOW = (
         "GPU readers that stand still",
         "Nodes whose driver does not answer, or whose reader does not run.",
         "short",
-        Query(f"count(gpuwait_gpu_reader_up{{{NODE}}} == 0) or vector(0)"),
-        absent=_NONE,
+        Query(
+            zero(f"count(gpuwait_gpu_reader_up{{{NODE}}} == 0)", f"count(gpuwait_gpu_reader_up{{{NODE}}})")
+        ),
+        absent="no reader of GPUs is configured, or no gpuwait exporter has been scraped",
         over=1,
     ),
     panels.number(
@@ -57,7 +64,12 @@ _NOW = (
         "Series dropped in 1 h",
         "Samples that exporters left out: over the budget of a collector, or named twice.",
         "short",
-        Query(f"sum(increase(gpuwait_series_dropped_total{{{NODE}}}[1h]))"),
+        Query(
+            zero(
+                f"sum(increase(gpuwait_series_dropped_total{{{NODE}}}[1h]))",
+                f"count(gpuwait_build_info{{{NODE}}})",
+            )
+        ),
         absent=_NONE,
         over=1,
     ),
@@ -68,7 +80,10 @@ _SOURCES = (
         "What fails",
         "Collectors with a fault now; the exporter's log says which file.",
         "none",
-        Query(f"max by (node, collector) (gpuwait_collector_success{{{NODE}}} == 0)", heading="works"),
+        Query(
+            to_cluster(f"max by (cluster, node, collector) (gpuwait_collector_success{{{NODE}}} == 0)"),
+            heading="works",
+        ),
         absent="nothing fails",
         links={"node": ("Node", TO_NODE)},
         hidden=("Value",),
@@ -79,7 +94,7 @@ _SOURCES = (
         "need not be.",
         "short",
         Query(
-            "count by (collector, reason) (max by (node, collector, reason) "
+            "count by (collector, reason) (max by (cluster, node, collector, reason) "
             f"(gpuwait_collector_available{{{NODE}}} == 0))",
             heading="nodes",
         ),
@@ -100,9 +115,11 @@ _SOURCES = (
         "the node's page show the defaults.",
         "none",
         Query(
-            f"max by (node, cause, signal) (gpuwait_cause_threshold{{{NODE}}})"
-            " != on (cause, signal) group_left () quantile by (cause, signal) (0.5, "
-            f"gpuwait_cause_threshold{{{CLUSTER}}})",
+            to_cluster(
+                f"max by (cluster, node, cause, signal) (gpuwait_cause_threshold{{{NODE}}})"
+                " != on (cause, signal) group_left () quantile by (cause, signal) (0.5, "
+                f"gpuwait_cause_threshold{{{CLUSTER}}})"
+            ),
             heading="value",
         ),
         absent="all exporters use the same numbers",
@@ -115,7 +132,9 @@ _SAMPLER = (
         "Sampler: ticks",
         "Snapshots a second; 1 is right. Below the line an alert fires: then GPU time is not observed.",
         "ops",
-        Query(f"bottomk(10, max by (node) ({rate('gpuwait_sampler_ticks_total', NODE)}))", "{{node}}"),
+        Query(
+            f"bottomk(10, max by (cluster, node) ({rate('gpuwait_sampler_ticks_total', NODE)}))", "{{node}}"
+        ),
         absent=_NONE,
         at=STALLED,
     ),
@@ -124,14 +143,14 @@ _SAMPLER = (
         "Seconds by which a snapshot came late or is overdue; the ten worst nodes. Gaps above a few "
         "seconds are not counted as observed.",
         "s",
-        Query(f"topk(10, max by (node) (gpuwait_sampler_lag_seconds{{{NODE}}}))", "{{node}}"),
+        Query(f"topk(10, max by (cluster, node) (gpuwait_sampler_lag_seconds{{{NODE}}}))", "{{node}}"),
         absent=_NONE,
     ),
     panels.graph(
         "GPU reader: driver without an answer",
         "Seconds; the ten worst nodes.",
         "s",
-        Query(f"topk(10, max by (node) (gpuwait_gpu_reader_stuck_seconds{{{NODE}}}))", "{{node}}"),
+        Query(f"topk(10, max by (cluster, node) (gpuwait_gpu_reader_stuck_seconds{{{NODE}}}))", "{{node}}"),
         absent="no reader of GPUs runs",
     ),
     panels.graph(
@@ -139,7 +158,8 @@ _SAMPLER = (
         "Readers that ended in the hour before, by a crash, a kill or a new driver.",
         "short",
         Query(
-            f"topk(10, max by (node) (increase(gpuwait_gpu_reader_restarts_total{{{NODE}}}[1h]))) > 0",
+            "topk(10, max by (cluster, node) "
+            f"(increase(gpuwait_gpu_reader_restarts_total{{{NODE}}}[1h]))) > 0",
             "{{node}}",
         ),
         absent="none ended, or no reader of GPUs runs",
@@ -149,7 +169,8 @@ _SAMPLER = (
         "In the hour before.",
         "short",
         Query(
-            f"topk(10, max by (node) (changes(process_start_time_seconds{{{_OURS}}}[1h]))) > 0", "{{node}}"
+            f"topk(10, max by (cluster, node) (changes(process_start_time_seconds{{{_OURS}}}[1h]))) > 0",
+            "{{node}}",
         ),
         absent="none restarted",
     ),
@@ -158,7 +179,10 @@ _SAMPLER = (
         "Share of the processes of GPU workloads whose delays the kernel accounts; the lowest ten nodes. "
         "Those that started before it was switched on are not.",
         "percentunit",
-        Query(f"bottomk(10, min by (node) (gpuwait_delay_accounting_coverage_ratio{{{NODE}}}))", "{{node}}"),
+        Query(
+            f"bottomk(10, min by (cluster, node) (gpuwait_delay_accounting_coverage_ratio{{{NODE}}}))",
+            "{{node}}",
+        ),
         absent="delay accounting is off (kernel.task_delayacct), or no workload holds a GPU",
         top=1,
     ),
@@ -169,7 +193,7 @@ _COST = (
         "Scrape duration",
         "The ten slowest; an alert fires above the line.",
         "s",
-        Query(f"topk(10, max by (node) (scrape_duration_seconds{{{_OURS}}}))", "{{node}}"),
+        Query(f"topk(10, max by (cluster, node) (scrape_duration_seconds{{{_OURS}}}))", "{{node}}"),
         absent=_NAMED,
         at=SLOW,
     ),
@@ -184,14 +208,14 @@ _COST = (
         "Series by node",
         "Samples of a scrape; the ten largest. Workloads, mounts and disks make them.",
         "short",
-        Query(f"topk(10, max by (node) (scrape_samples_scraped{{{_OURS}}}))", "{{node}}"),
+        Query(f"topk(10, max by (cluster, node) (scrape_samples_scraped{{{_OURS}}}))", "{{node}}"),
         absent=_NAMED,
     ),
     panels.graph(
         "Resident memory",
         "Of the daemon; the ten largest. An alert fires above the line.",
         "bytes",
-        Query(f"topk(10, max by (node) (process_resident_memory_bytes{{{_OURS}}}))", "{{node}}"),
+        Query(f"topk(10, max by (cluster, node) (process_resident_memory_bytes{{{_OURS}}}))", "{{node}}"),
         absent=_NAMED,
         at=MEMORY_BUDGET,
     ),
@@ -199,7 +223,7 @@ _COST = (
         "CPUs used",
         "Of the daemon; the ten largest. An alert fires above the line.",
         "short",
-        Query(f"topk(10, max by (node) ({rate('process_cpu_seconds_total', _OURS)}))", "{{node}}"),
+        Query(f"topk(10, max by (cluster, node) ({rate('process_cpu_seconds_total', _OURS)}))", "{{node}}"),
         absent=_NAMED,
         at=CPU_BUDGET,
     ),

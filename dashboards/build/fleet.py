@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards.build import panels
 from dashboards.build.page import TO_JOB, TO_NODE, Page, Row, clusters
-from dashboards.build.query import CLUSTER, Query, named
+from dashboards.build.query import CLUSTER, Query, day, named, to_cluster, to_job, zero
 
 from gpuwait.thresholds import DEFAULTS
 
@@ -17,11 +17,23 @@ MOST = 15
 _GPUS, _HOURS = "suffix: GPUs", "suffix: GPU h"
 _RULES = "the recording rules have run for less than two minutes, or no GPU was in use"
 _WAITS = "no GPU waited"
+_UNSEEN = "no GPU has been observed for two minutes"
 _MONEY = "no price configured, or nothing lost; prices are set in the exporter's configuration (prices:)"
 
 
-def _sum(by: str, metric: str, more: str = "") -> str:
-    return f"sum by ({by}) ({metric}{{{CLUSTER}{more}}})"
+def _sum(by: str, metric: str) -> str:
+    return f"sum by ({by}) ({metric}{{{CLUSTER}}})"
+
+
+def _sum_day(by: str, metric: str) -> str:
+    return f"sum by ({by}) ({day(metric, CLUSTER)})"
+
+
+#: Where GPUs were observed, whatever they did: what has no series there is 0.
+_OBSERVED = f'cluster_state:gpuwait_time:gpus_rate5m{{{CLUSTER}, state!="unknown"}}'
+_OBSERVED_DAY = day("cluster_state:gpuwait_time:gpu_hours_1d", f'{CLUSTER}, state!="unknown"')
+#: Always fires, so that no other alert means that none fires.
+_ALERTED = 'ALERTS{alertname="GpuwaitWatchdog", alertstate="firing"}'
 
 
 def _worst(expr: str) -> str:
@@ -34,16 +46,16 @@ _NOW = (
         "GPUs that a workload wants at this moment: busy, between kernels, or waiting. Held but idle "
         "ones are not.",
         _GPUS,
-        Query(f"sum(node:gpuwait_in_use:gpus_rate5m{{{CLUSTER}}})"),
-        absent=_RULES,
+        Query(zero(f"sum(node:gpuwait_in_use:gpus_rate5m{{{CLUSTER}}})", f"count({_OBSERVED})")),
+        absent=_UNSEEN,
     ),
     panels.number(
         "GPUs lost to waiting",
         "GPUs' worth of time that is lost at this moment: 3 may be three GPUs that stand still, or six "
         "that wait half of the time.",
         _GPUS,
-        Query(f"sum(cluster_cause:gpuwait_waiting:gpus_rate5m{{{CLUSTER}}})"),
-        absent=_WAITS,
+        Query(zero(f"sum(cluster_cause:gpuwait_waiting:gpus_rate5m{{{CLUSTER}}})", f"count({_OBSERVED})")),
+        absent=_UNSEEN,
     ),
     panels.number(
         "Starved share",
@@ -60,25 +72,35 @@ _NOW = (
         "GPU-hours lost to waiting in the last 24 hours, whatever the time range says. Right from the "
         "first day on.",
         _HOURS,
-        Query(f"sum(cluster_cause:gpuwait_lost:gpu_hours_1d{{{CLUSTER}}})"),
-        absent=f"{_WAITS}, or the rules have run for less than five minutes",
+        Query(
+            zero(f"sum({day('cluster_cause:gpuwait_lost:gpu_hours_1d', CLUSTER)})", f"count({_OBSERVED_DAY})")
+        ),
+        absent=f"{_UNSEEN}, or the rules have run for less than five minutes",
     ),
     panels.number(
         "Money lost in 24 h",
-        "The same in the currency of the exporter's configuration.",
+        "The same in the currency of the exporter's configuration. GPUs without a price are not in it.",
         "short",
-        Query(f"sum(cluster_cause:gpuwait_lost:money_1d{{{CLUSTER}}})"),
-        absent=_MONEY,
+        Query(
+            zero(
+                f"sum({day('cluster_cause:gpuwait_lost:money_1d', CLUSTER)})",
+                f"count(gpuwait_gpu_price_per_hour{{{CLUSTER}}})",
+            )
+        ),
+        absent="no price configured; prices are set in the exporter's configuration (prices:)",
     ),
     panels.number(
         "Nodes with an alert",
         "Nodes where an alert about waiting GPUs or their health fires.",
         "short",
         Query(
-            f'count(count by (cluster, node) (ALERTS{{{CLUSTER}, component=~"gpu-wait|gpu-health", '
-            'alertstate="firing", node!=""}))'
+            zero(
+                f'count(count by (cluster, node) (ALERTS{{{CLUSTER}, component=~"gpu-wait|gpu-health", '
+                'alertstate="firing", node!=""}))',
+                f"count({_ALERTED})",
+            )
         ),
-        absent="none fires",
+        absent="the alert rules are not loaded",
         over=1,
     ),
 )
@@ -107,14 +129,14 @@ _COST = (
         "GPU-hours lost by cause, 24 h",
         "Start with the longest bar. Whatever the time range says, these are the last 24 hours.",
         _HOURS,
-        Query(f"sort_desc({_sum('cause', 'cluster_cause:gpuwait_lost:gpu_hours_1d')})", "{{cause}}"),
+        Query(f"sort_desc({_sum_day('cause', 'cluster_cause:gpuwait_lost:gpu_hours_1d')})", "{{cause}}"),
         absent=f"{_WAITS}, or the rules have run for less than five minutes",
     ),
     panels.bars(
         "Money lost by cause, 24 h",
         "Lost time of each GPU times its price.",
         "short",
-        Query(f"sort_desc({_sum('cause', 'cluster_cause:gpuwait_lost:money_1d')})", "{{cause}}"),
+        Query(f"sort_desc({_sum_day('cause', 'cluster_cause:gpuwait_lost:money_1d')})", "{{cause}}"),
         absent=_MONEY,
     ),
     panels.stack(
@@ -131,9 +153,24 @@ def _by_set(what: str) -> str:
     return f"sum by ({_SET}) ({named(f'workload:gpuwait_{what}:gpus_rate5m{{{CLUSTER}}}')})"
 
 
-_SET = "workload_kind, workload_namespace, job_set"
-_NODES = _worst(_sum("node", "node:gpuwait_lost:gpu_hours_1d"))
+_SET = "cluster, workload_kind, workload_namespace, job_set"
+_NODES = _worst(_sum_day("cluster, node", "node:gpuwait_lost:gpu_hours_1d"))
 _SETS = _worst(f"{_by_set('waiting')} > 0")
+
+
+def _of_nodes(expr: str) -> str:
+    """The same nodes as in the first column."""
+    return f"{expr} and on (cluster, node) {_NODES}"
+
+
+_IN_USE = zero(
+    _of_nodes(_sum("cluster, node", "node:gpuwait_in_use:gpus_rate5m")),
+    "("
+    + _of_nodes(
+        f'count by (cluster, node) (node_state:gpuwait_time:gpus_rate5m{{{CLUSTER}, state!="unknown"}})'
+    )
+    + ")",
+)
 
 _WORST = (
     panels.rows(
@@ -141,17 +178,18 @@ _WORST = (
         "By GPU-hours lost in 24 h. `worst GPU` is the share of its time that the GPU which waits most "
         "loses now. Click a node for its evidence.",
         "none",
-        Query(_NODES, heading="lost in 24 h"),
+        Query(to_cluster(_NODES), heading="lost in 24 h"),
         Query(
-            f"max by (node) (node:gpuwait_waiting_worst:ratio_rate5m{{{CLUSTER}}}) and on (node) {_NODES}",
+            to_cluster(
+                _of_nodes(f"max by (cluster, node) (node:gpuwait_waiting_worst:ratio_rate5m{{{CLUSTER}}})")
+            ),
             heading="worst GPU now",
         ),
-        Query(
-            f"{_sum('node', 'node:gpuwait_in_use:gpus_rate5m')} and on (node) {_NODES}", heading="in use now"
-        ),
+        Query(to_cluster(_IN_USE), heading="in use now"),
         absent=f"{_WAITS}, or the rules have run for less than five minutes",
         units={"lost in 24 h": _HOURS, "worst GPU now": "percentunit", "in use now": _GPUS},
         links={"node": ("Node", TO_NODE)},
+        empty={"worst GPU now": "none in use", "in use now": "not observed"},
         sort="lost in 24 h",
     ),
     panels.rows(
@@ -160,8 +198,8 @@ _WORST = (
         "a name for its nodes (pods and Slurm jobs; services and bare containers have no page of their "
         "own).",
         _GPUS,
-        Query(_SETS, heading="lost now"),
-        Query(f"{_by_set('in_use')} and on ({_SET}) {_SETS}", heading="in use now"),
+        Query(to_job(_SETS), heading="lost now"),
+        Query(to_job(f"{_by_set('in_use')} and on ({_SET}) {_SETS}"), heading="in use now"),
         absent="no workload that holds a GPU waited",
         links={"job_set": ("Workload or job", TO_JOB)},
         sort="lost now",
@@ -175,28 +213,24 @@ _WHERE = (
         f"{_LOST} on, is what alerts fire at. A full column is one cause on many nodes.",
         "percentunit",
         Query(
-            f"max by (node, cause) (node_cause:gpuwait_waiting_worst:ratio_rate5m{{{CLUSTER}}}) > 0.01 "
-            f"and on (node) topk(40, max by (node) (node:gpuwait_waiting_worst:ratio_rate5m{{{CLUSTER}}}))"
+            to_cluster(
+                "max by (cluster, node, cause) "
+                f"(node_cause:gpuwait_waiting_worst:ratio_rate5m{{{CLUSTER}}}) > 0.01 and on (cluster, node) "
+                f"topk(40, max by (cluster, node) (node:gpuwait_waiting_worst:ratio_rate5m{{{CLUSTER}}}))"
+            )
         ),
         absent=_WAITS,
-        row="node",
         column="cause",
         over=STARVED,
-        links={"node\\cause": ("Node", TO_NODE)},
+        least="< 1 %",
+        links={"node": ("Node", TO_NODE)},
     ),
-    panels.rows(
+    panels.firing(
         "Firing alerts",
-        "Everything from these rules that fires now, but for the heartbeat. Severity critical pages, "
-        "warning is work for today, info is context.",
-        "none",
-        Query(
-            "max by (severity, alertname, node, gpu, cause, job_set, collector) ("
-            f'ALERTS{{{CLUSTER}, alertstate="firing", component=~"gpu.*", severity!="none"}})',
-        ),
-        absent="none fires",
-        links={"node": ("Node", TO_NODE), "job_set": ("Workload or job", TO_JOB)},
-        hidden=("Value",),
-        sort="severity",
+        "Everything from these rules that fires now, but for the heartbeat.",
+        f'{CLUSTER}, component=~"gpu.*"',
+        f"cluster, alertname, node, gpu, cause, {_SET.removeprefix('cluster, ')}, collector",
+        {"node": ("Node", TO_NODE), "job_set": ("Workload or job", TO_JOB)},
     ),
 )
 

@@ -11,7 +11,7 @@ _OFF = "the driver does not tell it for this GPU, or the reader of GPUs does not
 
 
 def _now(metric: str, by: str = "gpu", more: str = "") -> str:
-    return f"max by ({by}) ({metric}{{{GPU}{more}}})"
+    return f"max by (cluster, {by}) ({metric}{{{GPU}{more}}})"
 
 
 _SM = ', clock="sm"'
@@ -24,7 +24,7 @@ _PANELS = (
         "Share of time with any kernel running, as the driver says. 100 % does not mean that work gets "
         "done: collectives spin while they wait for a slow peer.",
         "percentunit",
-        Query("max by (gpu) (gpu:gpuwait_utilization:ratio_avg5m{" + GPU + "})", _NAME),
+        Query("max by (cluster, gpu) (gpu:gpuwait_utilization:ratio_avg5m{" + GPU + "})", _NAME),
         absent=f"{_OFF}; GPUs cut into MIG slices have none",
         top=1,
     ),
@@ -41,7 +41,7 @@ _PANELS = (
     ),
     graph(
         "Clocks held down",
-        "1 while the reason holds. `power_cap` and `gpu_idle` are normal; hardware slowdown, heat and "
+        "1 while the reason holds. `software_power_cap` and `idle` are normal; hardware slowdown, heat and "
         "power brake are not.",
         "bool",
         Query(_now("gpuwait_gpu_clocks_limited", "gpu, reason") + " > 0", "GPU {{gpu}} {{reason}}"),
@@ -83,15 +83,16 @@ _PANELS = (
         "XIDs, uncorrected memory errors and PCIe replays of the last hour.",
         "short",
         Query(
-            f"max by (gpu, xid) (increase(gpuwait_gpu_xid_errors_total{{{GPU}}}[1h])) > 0",
+            f"max by (cluster, gpu, xid) (increase(gpuwait_gpu_xid_errors_total{{{GPU}}}[1h])) > 0",
             "GPU {{gpu}} XID {{xid}}",
         ),
         Query(
-            f'max by (gpu) (increase(gpuwait_gpu_ecc_errors_total{{{GPU}, kind="uncorrected"}}[1h])) > 0',
+            "max by (cluster, gpu) "
+            f'(increase(gpuwait_gpu_ecc_errors_total{{{GPU}, kind="uncorrected"}}[1h])) > 0',
             "GPU {{gpu}} uncorrected ECC",
         ),
         Query(
-            f"max by (gpu) (increase(gpuwait_gpu_pcie_replays_total{{{GPU}}}[1h])) > 0",
+            f"max by (cluster, gpu) (increase(gpuwait_gpu_pcie_replays_total{{{GPU}}}[1h])) > 0",
             "GPU {{gpu}} PCIe replays",
         ),
         absent="no errors",

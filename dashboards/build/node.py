@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboards.build import evidence, health, panels
 from dashboards.build.fleet import STARVED
 from dashboards.build.page import TO_JOB, Page, Row, choice, clusters
-from dashboards.build.query import CLUSTER, GPU, NODE, OWNER, Query, named, rate
+from dashboards.build.query import CLUSTER, GPU, NODE, OWNER, Query, named, rate, to_job
 
 _RULES = "the recording rules have run for less than two minutes, or the exporter sees no GPU"
 
@@ -17,11 +17,11 @@ _GPU_TIME = (
         "time.",
         "percentunit",
         Query(
-            f'max by (state) (gpu_state:gpuwait_time:ratio_rate5m{{{GPU}, state!="waiting"}})', "{{state}}"
+            f'max by (cluster, state) (gpu_state:gpuwait_time:ratio_rate5m{{{GPU}, state!="waiting"}})',
+            "{{state}}",
         ),
-        Query(f"max by (cause) (gpu_cause:gpuwait_waiting:ratio_rate5m{{{GPU}}})", "{{cause}}"),
+        Query(f"max by (cluster, cause) (gpu_cause:gpuwait_waiting:ratio_rate5m{{{GPU}}})", "{{cause}}"),
         absent=_RULES,
-        top=1,
     )
     .repeat("gpu")
     .repeat_direction("h")
@@ -32,10 +32,10 @@ _VERDICT = (
     panels.graph(
         "Lost by cause, worst GPU",
         "Share of its time in use that the GPU which loses most to each cause gives to it. The alerts of "
-        f"this node fire above the line, {STARVED:.0%}, for ten minutes.",
+        f"this node fire above the line, {STARVED:.0%}, for ten minutes, or from half of it on over an hour.",
         "percentunit",
         Query(
-            f"max by (cause) (node_cause:gpuwait_waiting_worst:ratio_rate5m{{{NODE}}})",
+            f"max by (cluster, cause) (node_cause:gpuwait_waiting_worst:ratio_rate5m{{{NODE}}})",
             "{{cause}}",
         ),
         absent="no GPU waited",
@@ -47,31 +47,30 @@ _VERDICT = (
         "GPU time of the node",
         "All its GPUs by state: as on the fleet's page.",
         "suffix: GPUs",
-        Query(f"sum by (state) (node_state:gpuwait_time:gpus_rate5m{{{NODE}}})", "{{state}}"),
+        Query(f"sum by (cluster, state) (node_state:gpuwait_time:gpus_rate5m{{{NODE}}})", "{{state}}"),
         absent=_RULES,
     ),
-    panels.rows(
+    panels.firing(
         "Firing alerts of this node",
-        "Severity critical pages, warning is work for today, info is context.",
-        "none",
-        Query(
-            "max by (severity, alertname, gpu, cause, collector) ("
-            f'ALERTS{{{NODE}, alertstate="firing", severity!="none"}})',
-        ),
-        absent="none fires",
-        hidden=("Value",),
-        sort="severity",
+        "Everything from these rules that names the node.",
+        f'{NODE}, component=~"gpu.*"',
+        f"cluster, alertname, gpu, cause, collector, job_set, {OWNER.removeprefix('cluster, ')}",
+        {"job_set": ("Workload or job", TO_JOB)},
     ),
 )
 
 
+#: There are series of all cgroups: those of a shell or a system service are not about GPUs.
+_HOLDS = f"and on ({OWNER}) gpuwait_gpu_workload_info{{{NODE}}}"
+
+
 def _sum(metric: str) -> str:
-    return f"sum by ({OWNER}) ({metric}{{{NODE}}})"
+    return to_job(f"sum by ({OWNER}) ({metric}{{{NODE}}}) {_HOLDS}")
 
 
 def _whole(series: str) -> str:
     """Of the pod or job itself: its containers and steps have series of their own, and a part of it each."""
-    return f"max by ({OWNER}) ({series})"
+    return to_job(f"max by ({OWNER}) ({series}) {_HOLDS}")
 
 
 _WORKLOADS = panels.rows(
@@ -80,8 +79,8 @@ _WORKLOADS = panels.rows(
     "divided evenly. Click a job for all its nodes.",
     "none",
     Query(
-        f"count by ({OWNER}, job_set) ("
-        + named(f"max by (gpu, uuid, {OWNER}) (gpuwait_gpu_workload_info{{{NODE}}})")
+        f"count by ({OWNER}, job_set, to_cluster, to_namespace) ("
+        + to_job(named(f"max by (gpu, uuid, {OWNER}) (gpuwait_gpu_workload_info{{{NODE}}})"))
         + ")",
         heading="GPUs",
     ),
@@ -98,6 +97,14 @@ _WORKLOADS = panels.rows(
         "memory limit": "bytes",
     },
     links={"job_set": ("Workload or job", TO_JOB)},
+    empty={
+        "lost to waiting": "not observed",
+        "CPUs used": "not visible",
+        "CPU limit": "none",
+        "memory": "not visible",
+        "memory limit": "none",
+        "threads": "not visible",
+    },
     sort="lost to waiting",
 )
 
@@ -106,7 +113,7 @@ _SETTINGS = panels.rows(
     "Huge pages `always`, direct defragmentation and NUMA balancing are behind many stalls on GPU nodes; "
     "the runbooks say when to change them.",
     "none",
-    Query(f"max by (file, value) (gpuwait_thp_setting{{{NODE}}} == 1)", heading="in force"),
+    Query(f"max by (cluster, file, value) (gpuwait_thp_setting{{{NODE}}} == 1)", heading="in force"),
     absent="the kernel has no such settings",
     hidden=("Value",),
 )

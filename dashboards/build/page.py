@@ -24,9 +24,14 @@ WIDTH = 24
 ALL, ANY = "$__all", ".*"
 
 #: Parts of an address that keep what was chosen.
-KEPT = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
-TO_NODE = f"/d/gpuwait-node?var-node=${{__value.raw}}&{KEPT}"
-TO_JOB = f"/d/gpuwait-job?var-workload=${{__value.raw}}&{KEPT}"
+KEPT = "${datasource:queryparam}&${__url_time_range}"
+#: Two clusters may have nodes and jobs of one name: the cluster is that of the row (see query.to_cluster).
+_OF_ROW = f"var-cluster=${{__data.fields.to_cluster}}&{KEPT}"
+TO_NODE = f"/d/gpuwait-node?var-node=${{__value.raw}}&{_OF_ROW}"
+TO_JOB = (
+    "/d/gpuwait-job?var-workload=${__value.raw}&var-kind=${__data.fields.workload_kind}"
+    f"&var-namespace=${{__data.fields.to_namespace}}&{_OF_ROW}"
+)
 
 
 class Row(NamedTuple):
@@ -97,7 +102,7 @@ def _alerts(selector: str) -> dict[str, Any]:
         "expr": f'ALERTS{{{selector}, alertstate="firing", severity=~"critical|warning"}}',
         "step": "60s",
         "titleFormat": "{{alertname}}",
-        "textFormat": "{{node}} {{gpu}} {{job_set}}",
+        "textFormat": "{{cluster}} {{node}} {{gpu}} {{job_set}}",
         "tagKeys": "severity,cause",
     }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dashboards.build.query import Query
+from dashboards.build.query import Query, to_job
 from dashboards.build.style import COLOURS, OVER, PLAIN, UNDER
 from grafana_foundation_sdk.builders import bargauge, common, dashboard, stat, table, text, timeseries
 from grafana_foundation_sdk.builders.prometheus import Dataquery
@@ -47,11 +48,17 @@ def _targets(
 ) -> Panel:
     for number, query in enumerate(queries):
         target = Dataquery().expr(query.expr).ref_id(chr(ord("A") + number)).datasource(SOURCE)
-        target.legend_format(query.legend or "__auto")
+        target.legend_format(_series(query) or "__auto")
         if tabular:
             target.format(PromQueryFormat.TABLE)
         panel.with_target(target.instant() if instant or tabular else target.range())
     return panel
+
+
+def _series(query: Query) -> str:
+    """The name of a series, with its cluster where the query tells clusters apart."""
+    apart = query.legend not in ("", "{{cluster}}") and re.search(r"\bby \(cluster\b", query.expr)
+    return f"{query.legend} {{{{cluster}}}}" if apart else query.legend
 
 
 def _steps(*steps: tuple[float | None, str]) -> dashboard.ThresholdsConfig:
@@ -66,7 +73,7 @@ def fixed(colour: str) -> DynamicConfigValue:
 
 def _coloured(panel: Panel, names: Sequence[str] = tuple(COLOURS)) -> Panel:
     for name in names:
-        panel.override_by_name(name, [fixed(COLOURS[name])])
+        panel.override_by_regexp(f"/^{name}( |$)/", [fixed(COLOURS[name])])  # a cluster may follow
     return panel
 
 
@@ -103,7 +110,7 @@ def stack(title: str, about: str, unit: str, *queries: Query, absent: str, top: 
     panel = _finish(timeseries.Panel(), title, about, absent).unit(unit).min(0)
     panel.line_width(0).fill_opacity(85).show_points(shape.VisibilityMode.NEVER)
     panel.stacking(common.StackingConfig().mode(shape.StackingMode.NORMAL).group("A"))
-    panel.legend(_legend(["mean"])).tooltip(_tooltip())
+    panel.legend(_legend([])).tooltip(_tooltip())
     if top is not None:
         panel.max(top)
     return _targets(_coloured(panel), queries)
@@ -112,12 +119,12 @@ def stack(title: str, about: str, unit: str, *queries: Query, absent: str, top: 
 def number(
     title: str, about: str, unit: str, query: Query, *, absent: str, over: float | None = None
 ) -> Panel:
-    """One number of now, with its course behind it; another colour from `over` on."""
+    """One number of now, not the last one of the range; another colour from `over` on."""
     panel = _finish(stat.Panel(), title, about, absent).unit(unit)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(values=False))
-    panel.graph_mode(shape.BigValueGraphMode.AREA).color_mode(shape.BigValueColorMode.VALUE)
+    panel.graph_mode(shape.BigValueGraphMode.NONE).color_mode(shape.BigValueColorMode.VALUE)
     steps = [(None, PLAIN)] if over is None else [(None, UNDER), (over, OVER)]
-    return _targets(panel.thresholds(_steps(*steps)), [query])
+    return _targets(panel.thresholds(_steps(*steps)), [query], instant=True)
 
 
 def bars(title: str, about: str, unit: str, query: Query, *, absent: str) -> Panel:
@@ -138,9 +145,15 @@ def rows(
     units: Mapping[str, str] | None = None,
     links: Mapping[str, tuple[str, str]] | None = None,
     hidden: Sequence[str] = (),
+    empty: Mapping[str, str] | None = None,
     sort: str = "",
+    first: bool = False,
 ) -> Panel:
-    """A table of now. Columns are headed by their query; `links`: column -> (text, address)."""
+    """A table of now. Columns are headed by their query; `links`: column -> (text, address).
+
+    `empty`: column -> what a cell without a value says; else it says what the panel does without data.
+    `first`: the value before the labels.
+    """
     panel = _finish(table.Panel(), title, about, absent).unit(unit)
     names = {"Value": queries[0].heading}
     if len(queries) > 1:
@@ -149,12 +162,19 @@ def rows(
     excluded = dict.fromkeys(("Time", *hidden), True)
     panel.with_transformation(
         DataTransformerConfig(
-            "organize", options={"excludeByName": excluded, "indexByName": {}, "renameByName": names}
+            "organize",
+            options={
+                "excludeByName": excluded,
+                "indexByName": {"Value": 0} if first else {},
+                "renameByName": names,
+            },
         )
     )
     _linked(panel, links or {})
     for column, its in (units or {}).items():
         panel.override_by_name(column, [DynamicConfigValue("unit", its)])
+    for column, its in (empty or {}).items():
+        panel.override_by_name(column, [DynamicConfigValue("noValue", its)])
     if sort:
         panel.sort_by([common.TableSortByFieldState().display_name(sort).desc(desc=True)])
     return _targets(panel, queries, tabular=True)
@@ -167,26 +187,56 @@ def matrix(
     query: Query,
     *,
     absent: str,
-    row: str,
     column: str,
     over: float,
+    least: str,
     links: Mapping[str, tuple[str, str]],
 ) -> Panel:
-    """Labels `row` against `column`, the value as the colour of the cell."""
+    """Other labels against the label `column`, the value as the colour of the cell."""
     panel = _finish(table.Panel(), title, about, absent).unit(unit).decimals(0)
-    options = {"rowField": row, "columnField": column, "valueField": "Value", "emptyValue": "null"}
-    panel.with_transformation(DataTransformerConfig("groupingToMatrix", options=options))
+    # not groupingToMatrix, which keeps one label only: two clusters may have nodes of one name
+    options = {"mode": "columns", "valueLabel": column}
+    panel.with_transformation(DataTransformerConfig("labelsToFields", options=options))
+    organized = {"excludeByName": {"Time": True}, "indexByName": {}, "renameByName": {}}
+    panel.with_transformation(DataTransformerConfig("organize", options=organized))
     cell = DynamicConfigValue("custom.cellOptions", {"type": "color-background", "mode": "basic"})
-    panel.override_by_field_type("number", [cell])
+    panel.override_by_field_type("number", [cell, DynamicConfigValue("noValue", least)])
     panel.color_scheme(dashboard.FieldColor().mode(FieldColorModeId.THRESHOLDS))
     panel.thresholds(_steps((None, "transparent"), (round(over / 3, 3), "#FFBE7D"), (over, OVER)))
-    return _targets(_linked(panel, links), [query], tabular=True)
+    return _targets(_linked(panel, links), [query], instant=True)
+
+
+#: What the first column of a list of firing alerts says of its number, which also sorts them.
+_SEVERITIES = {3: ("critical", "#D55E00"), 2: ("warning", "#FFBE7D"), 1: ("info", "#8E8E8E")}
+
+
+def firing(title: str, about: str, selector: str, by: str, links: Mapping[str, tuple[str, str]]) -> Panel:
+    """Alerts that fire now, the most severe first: names would sort critical behind info."""
+    alerts = f'ALERTS{{{selector}, alertstate="firing", severity'
+    ranked = f'(3 * {alerts}="critical"}} or 2 * {alerts}="warning"}} or {alerts}!~"critical|warning|none"}})'
+    query = Query(to_job(f"max by ({by}) {ranked}"), heading="severity")
+    panel = rows(
+        title,
+        f"{about} Severity critical pages, warning is work for today, info is context.",
+        "none",
+        query,
+        absent="none fires, or the rules are not loaded",
+        links=links,
+        sort="severity",
+        first=True,
+    )
+    texts = {str(rank): {"text": name, "color": colour} for rank, (name, colour) in _SEVERITIES.items()}
+    cell = DynamicConfigValue("custom.cellOptions", {"type": "color-text"})
+    named = DynamicConfigValue("mappings", [{"type": "value", "options": texts}])
+    return panel.override_by_name("severity", [named, cell])
 
 
 def _linked(panel: Panel, links: Mapping[str, tuple[str, str]]) -> Panel:
     for column, (title, address) in links.items():
         link = {"title": title, "url": address, "targetBlank": False}
         panel.override_by_name(column, [DynamicConfigValue("links", [link])])
+    for column in ("to_cluster", "to_namespace") if links else ():  # links read them
+        panel.override_by_name(column, [DynamicConfigValue("custom.hidden", value=True)])
     return panel
 
 

@@ -87,7 +87,7 @@ def test_one_cause_is_three_lines(chat):
     text, color = chat["gpu-07: GPUs wait for an NFS server (62%)"]
     assert text.splitlines() == [
         "A GPU loses 62% of its time to an NFS server. Slowest mount: /data, 187ms an answer.",
-        "cluster a, since Tue 14:02 UTC · <https://gpuwait.example/runbooks/GPUWaitingOnNFS.md|Runbook>"
+        "cluster a, alert since Tue 14:02 UTC · <https://gpuwait.example/runbooks/GPUWaitingOnNFS.md|Runbook>"
         " · <https://grafana.example/d/gpuwait-node?var-node=gpu-07&amp;from=now-3h|Dashboard>",
     ]
     assert color == "warning"
@@ -123,13 +123,13 @@ def test_the_fleet_wakes_somebody_and_is_told_in_the_chat(messages, chat):
     """The pager's text is the mail's."""
     (page,) = (body for path, body in messages[0] if path == "pagerduty")
     assert page["routing_key"] == "a-key"
-    assert page["payload"]["summary"] == "PAGE GPUs wait on many nodes at once (34% of nodes)"
+    assert page["payload"]["summary"] == "PAGE b: GPUs wait on many nodes at once (34% of nodes)"
     assert page["payload"]["custom_details"]["firing"].splitlines()[:3] == [
-        "GPUs wait on many nodes at once (34% of nodes)",
-        "Cluster b: 34% of the nodes with GPUs in use wait. Nodes by cause: nfs 40.",
-        "cluster b, since Tue 14:02 UTC",
+        "b: GPUs wait on many nodes at once (34% of nodes)",
+        "34% of the nodes with GPUs in use wait. Nodes by cause: nfs 40.",
+        "cluster b, alert since Tue 14:02 UTC",
     ]
-    assert chat["PAGE GPUs wait on many nodes at once (34% of nodes)"][1] == "danger"
+    assert chat["PAGE b: GPUs wait on many nodes at once (34% of nodes)"][1] == "danger"
 
 
 def test_a_mail_is_text_and_html(messages):
@@ -139,7 +139,7 @@ def test_a_mail_is_text_and_html(messages):
     assert text.splitlines() == [
         "gpu-07: GPUs wait for an NFS server (62%)",
         "A GPU loses 62% of its time to an NFS server. Slowest mount: /data, 187ms an answer.",
-        "cluster a, since Tue 14:02 UTC",
+        "cluster a, alert since Tue 14:02 UTC",
         "Runbook: https://gpuwait.example/runbooks/GPUWaitingOnNFS.md",
         "Dashboard: https://grafana.example/d/gpuwait-node?var-node=gpu-07&from=now-3h",
     ]

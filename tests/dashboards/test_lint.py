@@ -24,7 +24,7 @@ UNITS = {
 VARIABLES = {
     "gpuwait-fleet": ["datasource", "cluster"],
     "gpuwait-node": ["datasource", "cluster", "node", "gpu"],
-    "gpuwait-job": ["datasource", "cluster", "kind", "namespace", "workload"],
+    "gpuwait-job": ["datasource", "cluster", "workload", "kind", "namespace"],
     "gpuwait-exporter": ["datasource", "cluster", "node"],
 }
 
@@ -139,7 +139,7 @@ def lines():
 
 #: What else a line may be, and where the rules say so.
 OF_THE_RULES = {
-    0.3: ("alerts-storage.yaml", "> 1 - 0.70  # @{gpu.utilization}"),
+    0.3: ("ledger.yaml", "> 1 - 0.70  # @{gpu.utilization}"),
     0.5: ("alerts-exporter.yaml", '(rate(gpuwait_sampler_ticks_total{node!=""}[5m])) < 0.5'),
     2: (
         "alerts-exporter.yaml",
@@ -199,7 +199,8 @@ def colours():
         for override in panel["fieldConfig"]["overrides"]:
             for one in override["properties"]:
                 if one["id"] == "color":
-                    found.setdefault(override["matcher"]["options"], set()).add(one["value"]["fixedColor"])
+                    (name,) = re.fullmatch(r"/\^(\w+)\( \|\$\)/", override["matcher"]["options"]).groups()
+                    found.setdefault(name, set()).add(one["value"]["fixedColor"])
     return found
 
 

@@ -28,7 +28,7 @@ class Site:
         self.receiver, self.targets = paging.Receiver(stack), []
         config = paging.webhooks(paging.short_routes(), self.receiver.url)
         alertmanager = paging.Alertmanager(stack, folder, config)
-        self.prometheus = paging.Prometheus(stack, folder, alertmanager, [])
+        self.prometheus = paging.Prometheus(stack, folder, alertmanager, [], speed=1)
 
     def watch(self, daemon, node):
         self.targets.append((f"127.0.0.1:{daemon.port}", {"cluster": node, "node": node}))
@@ -62,11 +62,11 @@ def stall(stack, site, name):
         gpu.show(10, [workers[0].pid])
         time.sleep(SETTLE)
         for worker in workers:
-            worker.go(120)
+            worker.go(150)
         if not all(worker.in_trouble() for worker in workers):
             raise LookupError(f"{name} could not be provoked")
         site.watch(daemon, name)
-        paging.until(60, lambda: expected(name) in site.causes("firing", name), f"the message about {name}")
+        paging.until(90, lambda: expected(name) in site.causes("firing", name), f"the message about {name}")
         gpu.show(95, [workers[0].pid])
 
 
@@ -86,7 +86,7 @@ def site(tmp_path_factory):
             except LookupError as reason:
                 site.missing[name] = str(reason)
         for name in NAMES.keys() - site.missing.keys():
-            paging.until(45, lambda n=name: expected(n) in site.causes("resolved", n), f"the end of {name}")
+            paging.until(90, lambda n=name: expected(n) in site.causes("resolved", n), f"the end of {name}")
         yield site
 
 
