@@ -271,3 +271,10 @@ def test_the_combinations_compare_with_tagged_numbers_only():
     compared = [x for x in lines if re.search(r"[<>]=? [\d.]", x) and "description" not in x]
     own = ("node:gpuwait_starved_without_ledger:ratio >= 0.5", "_mounts:count > 0", "offset 12h >= 0")
     assert [x for x in compared if "@{" not in x and not x.strip().endswith(own)] == []
+
+
+@pytest.mark.parametrize("path", sorted(ALERTS.glob("tests/*.yaml")), ids=lambda path: path.stem)
+def test_unit_tests_name_the_order_of_groups(path):
+    """Every group is in the order, or promtool evaluates it when it likes and a chain is late by chance."""
+    groups = {g["name"] for p in ALERTS.glob("rules/*.yaml") for g in yaml.safe_load(p.read_text())["groups"]}
+    assert set(yaml.safe_load(path.read_text())["group_eval_order"]) == groups
