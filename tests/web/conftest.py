@@ -137,6 +137,17 @@ class Daemon:
         finally:
             connection.close()
 
+    def attempt(self, client=None, **options):
+        """The status of a look at its health, "refused" where none comes."""
+        connection = self.connect(client=client, **options)
+        try:
+            connection.request("GET", "/-/healthy")
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return "refused"
+        finally:
+            connection.close()
+
     def raw(self, data, seconds=3.0, most=1_000_000):
         """What comes back for these bytes, until the daemon closes or is silent for so long."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as s:

@@ -19,8 +19,6 @@ tls_server_config:
   client_auth_type: RequireAndVerifyClientCert
   client_ca_file: {folder}/ca.crt
   client_allowed_sans: [prometheus.example]
-basic_auth_users:
-  prometheus: {hash}
 """
 SCRAPES = """
 global: {{scrape_interval: 1s, scrape_timeout: 1s}}
@@ -28,12 +26,12 @@ scrape_configs:
   - job_name: right
     scheme: https
     tls_config: {{ca_file: ca.crt, cert_file: client.crt, key_file: client.key}}
-    basic_auth: {{username: prometheus, password: opensesame}}
+    basic_auth: {{username: alice, password: opensesame}}
     static_configs: [{{targets: ["localhost:{port}"]}}]
   - job_name: wrong-name
     scheme: https
     tls_config: {{ca_file: ca.crt, cert_file: other-name.crt, key_file: other-name.key}}
-    basic_auth: {{username: prometheus, password: opensesame}}
+    basic_auth: {{username: alice, password: opensesame}}
     static_configs: [{{targets: ["localhost:{port}"]}}]
   - job_name: no-password
     scheme: https
@@ -42,8 +40,6 @@ scrape_configs:
   - job_name: plain
     static_configs: [{{targets: ["localhost:{port}"]}}]
 """
-#: bcrypt of "opensesame" at the lowest cost.
-HASH = "$2b$04$XMrOIVNxvH8JNrYWqW86luH3R/YDUiOW3WRrvMThooh2KTzjFZsWK"
 
 
 def targets(port):
@@ -54,11 +50,11 @@ def targets(port):
     return {t["labels"]["job"]: (t["health"], t["lastError"]) for t in active}
 
 
-def test_prometheus_comes_in_with_all_three_keys_only(start, certificates, tmp_path):
+def test_prometheus_comes_in_with_all_three_keys_only(start, certificates, tmp_path, sesame):
     """TLS, a certificate of the right name and the password is up; without one of them it is down."""
     if shutil.which("prometheus") is None:
         pytest.skip("needs prometheus (Debian: prometheus)")
-    daemon = start(config=DOOR.format(folder=certificates, hash=HASH), trust=certificates)
+    daemon = start(config=DOOR.format(folder=certificates) + sesame[0], trust=certificates)
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         free_port = s.getsockname()[1]

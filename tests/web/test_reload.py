@@ -14,18 +14,6 @@ TLS = "tls_server_config:\n  cert_file: {0}/server.crt\n  key_file: {0}/server.k
 VERIFY = TLS + "  client_ca_file: {0}/ca.crt\n  client_auth_type: RequireAndVerifyClientCert\n"
 
 
-def attempt(daemon, client=None, **options):
-    """200 where the daemon answers, else "refused"."""
-    connection = daemon.connect(client=client, **options)
-    try:
-        connection.request("GET", "/-/healthy")
-        return connection.getresponse().status
-    except (OSError, http.client.HTTPException):
-        return "refused"
-    finally:
-        connection.close()
-
-
 def serial(daemon):
     """Serial number of the certificate that the daemon shows now."""
     with daemon.context().wrap_socket(
@@ -146,5 +134,5 @@ def test_an_authority_taken_away_ends_what_it_let_in(start, certificates):
     with pytest.raises((OSError, http.client.HTTPException)):  # noqa: PT012
         connection.request("GET", "/-/healthy")
         connection.getresponse()
-    assert attempt(daemon, "client") == "refused"
-    assert attempt(daemon, "foreign") == 200
+    assert daemon.attempt("client") == "refused"
+    assert daemon.attempt("foreign") == 200

@@ -1,6 +1,5 @@
 """TLS and client certificates, over real sockets, and what happens while certificates change."""
 
-import http.client
 import socket
 import ssl
 import time
@@ -13,18 +12,6 @@ from gpuwait.explain import LockedError, ask
 TLS = "tls_server_config:\n  cert_file: {0}/server.crt\n  key_file: {0}/server.key\n"
 VERIFY = TLS + "  client_ca_file: {0}/ca.crt\n  client_auth_type: RequireAndVerifyClientCert\n"
 NAMED = VERIFY + '  client_allowed_sans: [prometheus.example, "2001:db8:0::7", "spiffe://site/prometheus"]\n'
-
-
-def attempt(daemon, client=None, **options):
-    """200 where the daemon answers, else "refused"."""
-    connection = daemon.connect(client=client, **options)
-    try:
-        connection.request("GET", "/-/healthy")
-        return connection.getresponse().status
-    except (OSError, http.client.HTTPException):
-        return "refused"
-    finally:
-        connection.close()
 
 
 def test_scrapes_over_tls(start, certificates):
@@ -58,10 +45,10 @@ def test_http_on_the_port_of_https_is_told_so(start, certificates):
 def test_client_certificates_of_a_daemon(start, certificates):
     """The same with the program: refused before a byte of HTTP is read, and the log says why."""
     daemon = start(config=NAMED.format(certificates), trust=certificates)
-    assert attempt(daemon, "client") == 200
+    assert daemon.attempt("client") == 200
     for client in (None, "foreign", "expired", "other-name", "by-mail"):
-        assert attempt(daemon, client) == "refused"
-    assert attempt(daemon, "by-address") == 200
+        assert daemon.attempt(client) == "refused"
+    assert daemon.attempt("by-address") == 200
     line = daemon.lines("source=web_gate")[0]
     assert "PEER_DID_NOT_RETURN_A_CERTIFICATE" in line or "required" in line
 
@@ -72,8 +59,8 @@ def test_versions(start, certificates, config, spoken):
     text = TLS.format(certificates) + f"  min_version: {config}\n  max_version: {config}\n"
     daemon = start(config=text, trust=certificates)
     other = ssl.TLSVersion.TLSv1_2 if config == "TLS13" else ssl.TLSVersion.TLSv1_3
-    assert attempt(daemon) == 200
-    assert attempt(daemon, minimum_version=other, maximum_version=other) == "refused"
+    assert daemon.attempt() == 200
+    assert daemon.attempt(minimum_version=other, maximum_version=other) == "refused"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         old = daemon.context()
