@@ -129,20 +129,24 @@ def read_bytes(path: str) -> bytes:
         rest = os.read(descriptor, PIECE)
         if not rest:
             return piece
-        pieces = [piece, rest]
-        size = len(piece) + len(rest)
-        while piece := os.read(descriptor, PIECE):
-            pieces.append(piece)
-            size += len(piece)
-            if size > LIMIT:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-        return b"".join(pieces)
+        return _whole(descriptor, [piece, rest], LIMIT, path)
     except OSError as error:
         if error.filename is None:
             error.filename = path
         raise
     finally:
         os.close(descriptor)
+
+
+def _whole(descriptor: int, pieces: list[bytes], limit: int, path: str) -> bytes:
+    """What was read so far and the rest; raises OSError: EFBIG beyond `limit` bytes."""
+    size = sum(map(len, pieces))
+    while piece := os.read(descriptor, PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    return b"".join(pieces)
 
 
 def read_text(path: str) -> str:
@@ -181,13 +185,7 @@ def read_ordinary(path: str, limit: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not an ordinary file", path)
-        pieces, size = [], 0
-        while piece := os.read(descriptor, PIECE):
-            pieces.append(piece)
-            size += len(piece)
-            if size > limit:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-        return b"".join(pieces)
+        return _whole(descriptor, [], limit, path)
     finally:
         os.close(descriptor)
 
